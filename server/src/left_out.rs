@@ -39,6 +39,7 @@ pub const PYTHON: LeftOut = LeftOut {
     feature: features::PYTHON,
     description: &EngineDescription {
         formats: &[Format { file: "model.py", is_by_whole_name: true, rank: 5, ..FORMAT }],
+        runs_unread: true,
         ..DESCRIPTION
     },
 };

@@ -1,5 +1,7 @@
 //! What an engine says of itself: the files that it opens, and what its settings are called.
 
+use std::path::Path;
+
 /// What an engine can open, and what its settings are called. The server knows no engine by name: it asks this.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineDescription {
@@ -44,6 +46,11 @@ pub struct EngineDescription {
     pub runs_native_code: bool,
     /// Are its models run in processes of their own, wherever else models run?
     pub runs_apart: bool,
+    /// Is that file of its formats a program for Python that it does not read as data? `None` where it has no such
+    /// formats. Blocking: it reads the file.
+    pub is_unread: Option<fn(&Path) -> bool>,
+    /// Does it run such files?
+    pub runs_unread: bool,
 }
 
 impl EngineDescription {
@@ -68,7 +75,16 @@ impl EngineDescription {
         shows_optional_inputs: false,
         runs_native_code: true,
         runs_apart: false,
+        is_unread: None,
+        runs_unread: false,
     };
+
+    /// Is that file of one of its formats, by its name?
+    pub fn has_file(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+        let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
+        self.formats.iter().any(|it| it.has_name(name) || it.has_extension(ending))
+    }
 }
 
 /// First bytes of a file that tell its format.

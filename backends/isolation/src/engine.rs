@@ -10,7 +10,7 @@ use std::{
 
 use backend::{
     Backend, BackendError, Device, EngineDescription, Foresight, Model, ModelSource, Places,
-    RerunPolicy,
+    RerunPolicy, WorkerProgram,
 };
 
 use crate::{
@@ -297,6 +297,10 @@ impl Backend for Isolated {
 
     fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
         self.engine.check(source)
+    }
+
+    fn program(&self, source: &ModelSource) -> Result<Option<WorkerProgram>, BackendError> {
+        self.engine.program(source)
     }
 
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {

@@ -75,6 +75,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     parameters: &options::PARAMETERS,
     takes_missing: true,
     runs_native_code: false,
+    is_unread: Some(model::is_unread),
     ..EngineDescription::PLAIN
 };
 

@@ -20,7 +20,7 @@ use crate::{
     options::Options,
     output::probabilities,
     ports::{extras, outputs, spec},
-    read::read_all,
+    read::{is_of_python, read_all},
     select::select_trees,
     shared::Shared,
 };
@@ -166,6 +166,12 @@ fn read_documents(path: &Path, options: &Options) -> Result<Vec<Document>, Backe
         }
     }
     Ok(documents)
+}
+
+/// Is that file a pickle, or an archive of skops, that holds something else than is read here?
+pub(crate) fn is_unread(path: &Path) -> bool {
+    let Ok(bytes) = read_file(path) else { return false };
+    is_of_python(&bytes) && read_all(&bytes, None).is_err()
 }
 
 /// The names of a document's features, where each has one of its own.

@@ -60,6 +60,12 @@ pub fn read_all(bytes: &[u8], objective: Option<&str>) -> Result<Vec<Document>, 
     }
 }
 
+/// Does the file hold an object of Python's, whatever that is?
+pub fn is_of_python(bytes: &[u8]) -> bool {
+    let formats = [Some(FileFormat::Pickle), Some(FileFormat::Skops)];
+    formats.contains(&format_of(bytes)) || matches!(format_of(bytes), Some(FileFormat::Packed(_)))
+}
+
 fn format_of(bytes: &[u8]) -> Option<FileFormat> {
     sniff(begin_of(bytes))
 }

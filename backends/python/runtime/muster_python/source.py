@@ -19,6 +19,9 @@ _SCRIPT_FUNCTIONS = {
     "output_handler",
 }
 
+# Modules of this runtime.
+_FLAVORS = ("triton", "simple", "script", "estimator")
+
 
 def flavor(load):
     """The module of this runtime that runs the file."""
@@ -28,13 +31,15 @@ def flavor(load):
     name = load.get("flavor", "auto")
     if name == "auto":
         name = _flavor_of(path)
-    if name not in ("triton", "simple", "script"):
-        raise ValueError(f"flavor is '{name}', expected auto, triton, simple or script")
+    if name not in _FLAVORS:
+        raise ValueError(f"flavor is '{name}', expected auto, {', '.join(_FLAVORS)}")
     return importlib.import_module(f"muster_python.{name}")
 
 
 def _flavor_of(path):
-    """By the names that the file defines: it is not run for this."""
+    """By the file's name, or by the names that it defines: it is not run for this."""
+    if os.path.splitext(path)[1] != ".py":
+        return "estimator"
     with open(path, "rb") as file:
         names = _defined(ast.parse(file.read(), path).body)
     if "TritonPythonModel" in names:

@@ -33,7 +33,7 @@ exec(d["boot"])
 ABOUT = {"id": "", "parameters": {}, "correlation": None, "flags": 0, "timeout_us": 0}
 
 # Nothing in these tests takes so long.
-PATIENCE = 20
+PATIENCE = 120
 
 
 def modules():
@@ -56,6 +56,7 @@ class Process:
         name="m",
         file="model.py",
         files=None,
+        load_bytes=None,
         config=None,
         auto_complete=True,
         flavor="auto",
@@ -71,10 +72,15 @@ class Process:
         self.file = self.version_directory / file
         if text is not None:
             self.file.write_text(textwrap.dedent(text))
+        if load_bytes is not None:
+            self.file.write_bytes(load_bytes)
         for path, content in (files or {}).items():
             path = self.directory / path
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(textwrap.dedent(content))
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            else:
+                path.write_text(textwrap.dedent(content))
         load = {
             "name": name,
             "version": 1,

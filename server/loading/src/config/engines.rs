@@ -1,6 +1,6 @@
 //! The engines of a server, by what they say of themselves, and the formats that other servers have.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use backend::{Backend, EngineDescription, Format};
 
@@ -58,6 +58,16 @@ impl Engines {
     /// Names of those that take operators from libraries.
     pub(crate) fn with_op_libraries(&self) -> Vec<&'static str> {
         self.0.iter().filter(|(_, it)| it.has_op_libraries).map(|(name, _)| *name).collect()
+    }
+
+    /// Is that file a program for Python that the engine of that name does not read as data? Blocking.
+    pub(crate) fn is_unread(&self, name: &str, file: &Path) -> bool {
+        self.description(name).is_unread.is_some_and(|is_unread| is_unread(file))
+    }
+
+    /// The engine that runs such files.
+    pub(crate) fn runner_of_unread(&self) -> Option<&'static str> {
+        self.0.iter().find(|(_, it)| it.runs_unread).map(|(name, _)| *name)
     }
 
     /// Is it a setting of an engine that names files of this machine?
@@ -180,7 +190,7 @@ pub(crate) fn usual() -> Engines {
     ])
 }
 
-/// An engine whose files are told by their content, as those of trees are.
+/// An engine whose files are told by their content, as those of trees are, and one that runs code.
 #[cfg(test)]
 pub(crate) fn told_by_content() -> Engines {
     const TREES: EngineDescription = EngineDescription {
@@ -193,5 +203,10 @@ pub(crate) fn told_by_content() -> Engines {
         }],
         ..EngineDescription::PLAIN
     };
-    Engines(vec![("fil", &TREES)])
+    const PYTHON: EngineDescription = EngineDescription {
+        formats: &[Format { is_by_whole_name: true, ..elsewhere("", "model.py", 5) }],
+        runs_unread: true,
+        ..EngineDescription::PLAIN
+    };
+    Engines(vec![("fil", &TREES), ("python", &PYTHON)])
 }

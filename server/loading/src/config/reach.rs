@@ -1,5 +1,7 @@
 //! What of a configuration reaches beyond the model: code that would run, and files of this machine. Pure.
 
+use std::path::Path;
+
 use crate::config::engines::Engines;
 use serving::config::raw::ModelConfig as RawConfig;
 
@@ -32,6 +34,14 @@ pub(crate) fn beyond_the_model(raw: &RawConfig, engines: &Engines) -> Option<Str
     )
 }
 
+/// The file of that configuration that would be run though its engine would read it as data; a sentence.
+pub(crate) fn runs_unread(raw: &RawConfig, engines: &Engines) -> Option<String> {
+    let engine = engines.description(engines.name_of(&raw.backend));
+    let file = raw.default_model_filename.as_str();
+    let is_unread = engine.runs_unread && !file.is_empty() && !engine.has_file(Path::new(file));
+    is_unread.then(|| format!("backend '{}' runs what the file '{file}' says", raw.backend))
+}
+
 /// The first parameter that names a file of another model; a sentence.
 pub(crate) fn of_others(raw: &RawConfig, engines: &Engines) -> Option<String> {
     let settings = engines.description(&raw.backend).settings_of_repository;
@@ -44,7 +54,25 @@ pub(crate) fn of_others(raw: &RawConfig, engines: &Engines) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{engines::usual, pbtxt::ConfigReader};
+    use crate::config::{
+        engines::{told_by_content, usual},
+        pbtxt::ConfigReader,
+    };
+
+    #[test]
+    fn a_pickle_that_python_is_to_open_is_found_by_its_name() {
+        let found = |text: &str| {
+            let raw = ConfigReader::default().parse_text("config.pbtxt", text).unwrap();
+            runs_unread(&raw, &told_by_content())
+        };
+        let python = |file: &str| format!("backend: 'python' default_model_filename: '{file}'");
+        let told = found(&python("model.joblib")).unwrap();
+        assert_eq!(told, "backend 'python' runs what the file 'model.joblib' says");
+        assert!(found(&python("weights")).is_some());
+        assert_eq!(found(&python("other.py")), None);
+        assert_eq!(found("backend: 'python'"), None);
+        assert_eq!(found("backend: 'fil' default_model_filename: 'model.joblib'"), None);
+    }
 
     fn found(text: &str) -> Option<String> {
         let raw = ConfigReader::default().parse_text("config.pbtxt", text).unwrap();

@@ -73,9 +73,14 @@ pub(super) fn told_by_content(
     choice: &EngineChoice,
     engines: &Engines,
 ) -> Option<String> {
-    let mut formats = engines.description(&choice.backend).formats.iter();
+    let engine = engines.description(&choice.backend);
+    let mut formats = engine.formats.iter();
     // Then the engine knows best what is wrong with it.
     let is_own =
         formats.any(|it| it.content.is_some() && inspect::has_content_of(&source.path, it));
-    if is_own { None } else { inspect::not_of(&source.path, &choice.platform) }
+    if is_own || engine.runs_unread && !engine.has_file(&source.path) {
+        None
+    } else {
+        inspect::not_of(&source.path, &choice.platform)
+    }
 }

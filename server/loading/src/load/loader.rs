@@ -26,7 +26,7 @@ use crate::{
         engines::Engines,
         give_way::give_way,
         pbtxt::ConfigReader,
-        reach::{beyond_the_model, of_others},
+        reach::{beyond_the_model, of_others, runs_unread},
     },
     load::{
         create_error::CreateError,
@@ -57,7 +57,7 @@ const SMALL: u64 = 16 << 20;
 
 /// Loads models, and keeps none of them.
 pub struct Loader {
-    engines: Vec<Arc<dyn Backend>>,
+    pub(super) engines: Vec<Arc<dyn Backend>>,
     lost_loads: Arc<LostLoads>,
     /// What they say of themselves.
     pub(crate) descriptions: Engines,
@@ -194,7 +194,9 @@ impl Loader {
             return Ok(());
         }
         let engines = &self.descriptions;
-        let beyond = beyond_the_model(raw, engines).or_else(|| of_others(raw, engines));
+        let beyond = beyond_the_model(raw, engines)
+            .or_else(|| of_others(raw, engines))
+            .or_else(|| runs_unread(raw, engines));
         beyond.map_or(Ok(()), |beyond| {
             Err(LoadError::Refused(format!(
                 "{beyond}, which a request may not bring unless the server was started with \
@@ -341,7 +343,8 @@ impl Loader {
     ) -> Result<EngineChoice, LoadError> {
         let files = files_of(path, &self.descriptions)?;
         let found = choose::VersionFiles { model: &found.name, directory: path, files: &files };
-        Ok(choose(raw, found, &self.descriptions, self.completion())?)
+        let choice = choose(raw, found, &self.descriptions, self.completion())?;
+        Ok(self.engine_or_python(choice, path))
     }
 
     pub(super) fn completion(&self) -> Completion {

@@ -78,8 +78,8 @@ impl Loader {
         let loaded = load.watch.during(limit, &load.stop, || load.engine.load(&source));
         let loaded = loaded.map_err(BackendError::from)?;
         load_limit::check(limit, &load.stop)?;
-        let model =
-            loaded.map_err(|it| said_by_content(it, &source, choice, &self.descriptions))?;
+        let said = |it| said_by_content(it, &source, choice, &self.descriptions);
+        let model = loaded.map_err(|it| self.told_to_run(said(it), &source, choice))?;
         let model = self.without_constants(load, model)?;
         // Code of the model's own has its word before anybody else completes its configuration.
         let own = self.completed_by_itself(&*model)?;

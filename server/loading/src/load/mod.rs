@@ -21,6 +21,7 @@ pub(crate) mod making;
 pub(crate) mod merging;
 pub(crate) mod options;
 mod own_config;
+mod pickles;
 pub(crate) mod pipeline;
 pub(crate) mod placement;
 pub(crate) mod planning;

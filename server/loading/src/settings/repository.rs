@@ -26,6 +26,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::many("backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2").named("[ENGINE,]KEY=VALUE"),
     Flag::boolean("secure-mode", "false", "Refuse models that bring code, libraries of operators (model_operations), SavedModels whose graphs reach files or other programs, and those whose settings name files of the server, as session.optimized_model_filepath"),
     Flag::boolean("trust-load-requests", "false", "What a request to load a model brings, its configuration and its files, may do so, unless --secure-mode refuses it"),
+    Flag::boolean("run-pickles", "false", "Pickles and files of skops that the engine for trees does not read, as other estimators of scikit-learn, are opened in Python. To open a pickle is to run what it says: any code. Default: refuse them"),
     Flag::boolean("average-folds", "true", "Files xgboost-model-0, xgboost-model-1 and so on in one folder are one model, which answers with their average; false: with the first alone"),
     Flag::value("load-limit-secs", "", "Time that an engine may take to read a model and to prepare it. Default: 600 and a second for each 10 MB of its files, on GPUs 3600 and those").named("SECONDS"),
     Flag::value("load-run-limit-secs", "", "Time that an instance's runs before it serves may take: trying its rows, warming up. Default: 120, on GPUs 900").named("SECONDS"),
@@ -58,6 +59,8 @@ pub struct Repository {
     /// `--trust-load-requests`: may the configuration and the files in a request bring code, and reach files of this
     /// machine?
     pub trusts_load_requests: bool,
+    /// `--run-pickles`: are pickles run that no engine reads as data?
+    pub runs_pickles: bool,
     /// `--average-folds`: are files that only the number at the end of their names tells apart one model?
     pub averages_folds: bool,
     /// `--load-limit-secs`: how long an engine may take to read a model and to prepare it.
@@ -141,6 +144,7 @@ pub fn resolve(
         trusts_load_requests: sources
             .read("trust-load-requests", value::boolean, problems)
             .unwrap_or(false),
+        runs_pickles: sources.read("run-pickles", value::boolean, problems).unwrap_or(false),
         averages_folds: sources.read("average-folds", value::boolean, problems).unwrap_or(true),
         load_limit: seconds("load-limit-secs", problems),
         load_run_limit: seconds("load-run-limit-secs", problems),

@@ -25,10 +25,14 @@ pub const TF_SERVING: &str = "tensorflow_serving";
 /// do not see it.
 pub const SCRIPT: &str = "muster_script";
 
+/// The parameter in which code that runs a model says that NaN is a value that is missing to it. It is written by that
+/// code alone, and clients do not see it.
+pub const MISSING: &str = "muster_missing";
+
 /// Is that parameter one that says what the server has found out? A configuration that was copied from what clients see
 /// may have it; it means nothing there.
 pub fn is_finding(parameter: &str) -> bool {
-    [MERGING, PLACE, LAYOUT, SCRIPT].contains(&parameter)
+    [MERGING, PLACE, LAYOUT, SCRIPT, MISSING].contains(&parameter)
 }
 
 /// The configuration of one model. Every value in it is valid.
@@ -330,7 +334,7 @@ impl ModelConfig {
         let is_whole = matches!(self.scheduling, Scheduling::Sequences(_)) || self.ragged.is_some();
         Signature {
             graph_checks_shapes: self.graph_checks_shapes,
-            takes_missing: self.takes_missing,
+            takes_missing: self.takes_missing || self.parameters.contains_key(MISSING),
             model: self.name.as_str().into(),
             version,
             max_batch_size: self.max_batch_size,

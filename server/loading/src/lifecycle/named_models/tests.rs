@@ -42,6 +42,7 @@ fn repository(from: ModelsFrom) -> Repository {
         platform: Default::default(),
         refuse_code: false,
         trusts_load_requests: false,
+        runs_pickles: false,
         load_limit: None,
         averages_folds: true,
         load_run_limit: None,

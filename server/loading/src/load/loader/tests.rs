@@ -238,6 +238,7 @@ fn settings(gpus: u32) -> LoadSettings {
             platform: Default::default(),
             refuse_code: false,
             trusts_load_requests: false,
+            runs_pickles: false,
             load_limit: None,
             averages_folds: true,
             load_run_limit: None,

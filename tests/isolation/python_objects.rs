@@ -1,0 +1,107 @@
+//! Models that are objects of Python: pickled estimators of scikit-learn that no engine reads as data. They are opened
+//! on request only.
+
+use std::{path::PathBuf, process::Command};
+
+use crate::support::{
+    Process, Repository, check_end,
+    python::{python, run},
+    root,
+};
+
+/// The packages of these tests.
+const PACKAGES: &str = "requirements-sklearn.txt";
+
+/// The script that makes estimators, and asks for answers.
+const SCRIPT: &str = "tests/clients/sklearn_objects.py";
+
+/// An interpreter with scikit-learn, and a repository of estimators. `None` without one.
+fn estimators() -> Option<(PathBuf, Repository)> {
+    let interpreter = python(PACKAGES)?;
+    let repository = Repository::new();
+    let mut make = Command::new(&interpreter);
+    run(make.arg(root(SCRIPT)).arg("make").arg(repository.path())).unwrap();
+    Some((interpreter, repository))
+}
+
+#[test]
+fn what_opens_pickles_passes_its_own_tests() {
+    let Some(interpreter) = python(PACKAGES) else { return };
+    let mut tests = Command::new(interpreter);
+    tests.args(["-m", "unittest", "test_estimator"]);
+    if let Err(said) = run(tests.current_dir(root("backends/python/runtime/tests"))) {
+        panic!("{said}");
+    }
+}
+
+#[test]
+fn estimators_answer_as_scikit_learn_does_where_pickles_may_be_run() {
+    let Some((interpreter, repository)) = estimators() else { return };
+    let flag = format!("--python={}", interpreter.display());
+    // Each begins an interpreter with scikit-learn, one after the other.
+    let flags = [&*flag, "--run-pickles=true", "--model-load-thread-count=1"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    for model in ["line", "mixed", "packed", "svc"] {
+        server.wait_for_line(&format!("model is ready model={model} "));
+    }
+    server.wait_ready();
+    let [kserve, invocations] =
+        ["http", "sagemaker"].map(|it| format!("http://{}", server.address(it)));
+    let mut ask = Command::new(&interpreter);
+    ask.arg(root(SCRIPT)).arg("ask").arg(repository.path()).args([kserve, invocations]);
+    if let Err(said) = run(&mut ask) {
+        panic!("{said}{}", server.log().join("\n"));
+    }
+}
+
+#[test]
+fn without_a_request_nothing_of_a_pickle_is_run_and_the_refusal_says_what_would() {
+    let marker = Repository::new();
+    let path = marker.at("run");
+    let pickle = format!("\u{80}\u{4}cbuiltins\nopen\n(V{path}\nVw\ntR.");
+    let pickle: Vec<u8> = pickle.chars().map(|it| it as u8).collect();
+    let repository = Repository::new().file("m/1/model.pkl", pickle);
+    let expected = "start with --run-pickles=true, or write backend: \"python\" and default_model_filename: \
+                    \"model.pkl\" into its config.pbtxt; but model 'm': --python: expected a Python interpreter at \
+                    /nowhere/python3";
+    check_end(Process::start(&repository, &["--python=/nowhere/python3"], &[]), 1, expected);
+    let Some(interpreter) = python("requirements.txt") else { return };
+    let flag = format!("--python={}", interpreter.display());
+    let expected = format!("config.pbtxt; {} would run it", interpreter.display());
+    check_end(Process::start(&repository, &[&flag], &[]), 1, &expected);
+    let refused = ["--secure-mode=true", "--run-pickles=true", &flag];
+    check_end(Process::start(&repository, &refused, &[]), 1, "--secure-mode");
+    assert!(!std::path::Path::new(&path).exists());
+    // It is the file's doing.
+    check_end(Process::start(&repository, &[&flag, "--run-pickles=true"], &[]), 1, "predict");
+    assert!(std::path::Path::new(&path).exists());
+}
+
+#[test]
+fn a_line_of_its_configuration_has_one_pickle_opened_and_no_request_brings_that_line() {
+    let Some((interpreter, repository)) = estimators() else { return };
+    let config = |name: &str| {
+        format!(
+            "backend: \"python\" default_model_filename: \"{name}\" max_batch_size: 8 dynamic_batching {{}}"
+        )
+    };
+    let repository = repository.file("svc/config.pbtxt", config("model.pkl"));
+    let flags = [
+        &*format!("--python={}", interpreter.display()),
+        "--model-control-mode=explicit",
+        "--load-model=svc",
+    ];
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    let asked =
+        r#"{"inputs":[{"name":"input__0","datatype":"FP64","shape":[1,4],"data":[1,0,0,0]}]}"#;
+    let reply = client.post("/v2/models/svc/infer", &[], asked).expect(200).json();
+    assert_eq!(reply["outputs"][0]["data"], serde_json::json!([7]));
+    let load = |config: &str| serde_json::json!({"parameters": {"config": config}}).to_string();
+    let brought = load(r#"{"backend": "python", "default_model_filename": "model.joblib"}"#);
+    let error = client.post("/v2/repository/models/mixed/load", &[], brought).error(400);
+    assert!(error.contains("backend 'python' runs what the file 'model.joblib' says"), "{error}");
+    let error = client.post("/v2/repository/models/mixed/load", &[], "{}");
+    assert!(error.text().contains("--run-pickles=true"), "{}", error.text());
+}
