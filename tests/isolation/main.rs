@@ -31,7 +31,7 @@ mod python_models; // models that are Python code
 #[cfg(feature = "python")]
 mod python_samples; // those of model_repository
 #[cfg(all(feature = "python", feature = "trees"))]
-mod python_objects; // models that are pickled objects
+mod python_objects; // models that are objects of Python
 #[cfg(feature = "isolation")]
 mod run_limits; // how long a run of a model may take by its configuration
 #[cfg(all(feature = "isolation", feature = "pytorch", feature = "tensorflow"))]

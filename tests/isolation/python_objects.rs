@@ -1,5 +1,5 @@
-//! Models that are objects of Python: pickled estimators of scikit-learn that no engine reads as data. They are opened
-//! on request only.
+//! Models that are objects of Python: pickled estimators of scikit-learn that no engine reads as data, which are opened
+//! on request only, and folders of MLflow's with code.
 
 use std::{path::PathBuf, process::Command};
 
@@ -25,10 +25,10 @@ fn estimators() -> Option<(PathBuf, Repository)> {
 }
 
 #[test]
-fn what_opens_pickles_passes_its_own_tests() {
+fn what_opens_pickles_and_folders_passes_its_own_tests() {
     let Some(interpreter) = python(PACKAGES) else { return };
     let mut tests = Command::new(interpreter);
-    tests.args(["-m", "unittest", "test_estimator"]);
+    tests.args(["-m", "unittest", "test_estimator", "test_pyfunc"]);
     if let Err(said) = run(tests.current_dir(root("backends/python/runtime/tests"))) {
         panic!("{said}");
     }
@@ -104,4 +104,35 @@ fn a_line_of_its_configuration_has_one_pickle_opened_and_no_request_brings_that_
     assert!(error.contains("backend 'python' runs what the file 'model.joblib' says"), "{error}");
     let error = client.post("/v2/repository/models/mixed/load", &[], "{}");
     assert!(error.text().contains("--run-pickles=true"), "{}", error.text());
+}
+
+#[test]
+fn a_folder_of_mlflow_with_code_answers_as_mlflows_own_server_does() {
+    const SCRIPT: &str = "tests/clients/pyfunc_models.py";
+    let Some(interpreter) = python(PACKAGES) else { return };
+    let repository = Repository::new();
+    let mut make = Command::new(&interpreter);
+    run(make.arg(root(SCRIPT)).arg("make").arg(repository.path())).unwrap();
+    let flag = format!("--python={}", interpreter.display());
+    let mut server = Process::start(&repository, &[&flag], &[]);
+    server.wait_ready();
+    let address = format!("http://{}", server.address("sagemaker"));
+    let mut ask = Command::new(&interpreter);
+    ask.arg(root(SCRIPT)).arg("ask").arg(repository.path()).arg(address);
+    if let Err(said) = run(&mut ask) {
+        panic!("{said}{}", server.log().join("\n"));
+    }
+    // Its traceback is for the log.
+    server.wait_for_line("RuntimeError: nobody is that old");
+    // The same over KServe: a body is one element.
+    let body = r#"{"dataframe_records":[{"name":"Bo","age":7,"size":3.0}]}"#;
+    let asked = serde_json::json!({"inputs": [
+        {"name": "body", "datatype": "BYTES", "shape": [1], "data": [body]}
+    ]});
+    let reply = server.client().post("/v2/models/greet/infer", &[], asked.to_string()).expect(200);
+    let said = r#"{"predictions": [{"said": "Hi Bo", "next": 8, "half": 1.5}]}"#;
+    assert_eq!(reply.json()["outputs"][0]["data"], serde_json::json!([said]));
+    drop(server);
+    let refused = Process::start(&repository, &["--secure-mode=true", &flag], &[]);
+    check_end(refused, 1, "the model is Python code, and --secure-mode");
 }

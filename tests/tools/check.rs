@@ -82,7 +82,7 @@ fn what_only_other_servers_serve_is_named_with_what_to_do() {
         ("llm", "no models that write a text token by token"),
         ("vllm", "no models that write a text token by token"),
         ("dali", "as a pipeline"),
-        ("code", "muster does not run MLflow's own loader"),
+        ("code", "the MLmodel of MLflow's folder tells how it is served"),
         ("stream", "decoupled: true } is not supported: each request gets one answer"),
     ] {
         let line = line(&text, model);

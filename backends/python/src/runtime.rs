@@ -42,6 +42,7 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/mailbox.py" => "muster_python.mailbox",
     "muster_python/metrics.py" => "muster_python.metrics",
     "muster_python/requirements.py" => "muster_python.requirements",
+    "muster_python/pyfunc.py" => "muster_python.pyfunc",
     "muster_python/script.py" => "muster_python.script",
     "muster_python/script_codecs.py" => "muster_python.script_codecs",
     "muster_python/script_context.py" => "muster_python.script_context",

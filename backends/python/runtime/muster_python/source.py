@@ -20,7 +20,7 @@ _SCRIPT_FUNCTIONS = {
 }
 
 # Modules of this runtime.
-_FLAVORS = ("triton", "simple", "script", "estimator")
+_FLAVORS = ("triton", "simple", "script", "estimator", "pyfunc")
 
 
 def flavor(load):
@@ -38,6 +38,8 @@ def flavor(load):
 
 def _flavor_of(path):
     """By the file's name, or by the names that it defines: it is not run for this."""
+    if os.path.basename(path) == "MLmodel":
+        return "pyfunc"
     if os.path.splitext(path)[1] != ".py":
         return "estimator"
     with open(path, "rb") as file:

@@ -2,8 +2,7 @@
 
 const ONNX: &str = "export the model as ONNX";
 const WRITERS: &str = "muster serves no models that write a text token by token";
-const MLFLOW: &str =
-    "muster does not run MLflow's own loader: write a model.py that calls mlflow.pyfunc.load_model";
+const MLFLOW: &str = "leave the backend out: the MLmodel of MLflow's folder tells how it is served";
 
 /// Names of backends and platforms, and what to do with a model of each.
 const ADVICE: [(&str, &str); 13] = [

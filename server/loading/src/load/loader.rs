@@ -341,6 +341,9 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         path: &Path,
     ) -> Result<EngineChoice, LoadError> {
+        if mlflow::is_for_python(path) {
+            return self.python_for(raw, path);
+        }
         let files = files_of(path, &self.descriptions)?;
         let found = choose::VersionFiles { model: &found.name, directory: path, files: &files };
         let choice = choose(raw, found, &self.descriptions, self.completion())?;

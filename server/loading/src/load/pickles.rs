@@ -7,8 +7,9 @@ use backend::{BackendError, ModelSource};
 
 use crate::{
     config::choose::EngineChoice,
-    load::{files::model_path, loader::Loader},
+    load::{files::model_path, load_error::LoadError, loader::Loader},
 };
+use serving::config::raw::ModelConfig as RawConfig;
 
 impl Loader {
     /// That engine for what lies at `path`; or Python, where the engine does not read the file and `--run-pickles` says
@@ -22,6 +23,34 @@ impl Loader {
             true => EngineChoice { platform: String::new(), backend: python.to_owned(), ..choice },
             false => choice,
         }
+    }
+
+    /// Python, for the file of a folder that MLflow's own package opens.
+    ///
+    /// # Errors
+    /// Where the configuration says another engine.
+    pub(super) fn python_for(
+        &self,
+        raw: Option<&RawConfig>,
+        path: &Path,
+    ) -> Result<EngineChoice, LoadError> {
+        let python = self.descriptions.runner_of_unread().unwrap_or_default();
+        let said = raw.map_or("", |it| self.descriptions.name_of(&it.backend));
+        if !said.is_empty() && said != python {
+            let problem = format!(
+                "{} has no model for the backend '{said}': none of its flavors is served as a file, and its \
+                 python_function is for the backend '{python}'",
+                path.display()
+            );
+            return Err(LoadError::Refused(problem));
+        }
+        let parameters = raw.iter().flat_map(|it| &it.parameters);
+        Ok(EngineChoice {
+            platform: String::new(),
+            backend: python.to_owned(),
+            default_model_filename: path.file_name().map(|it| it.to_string_lossy().into_owned()),
+            options: parameters.map(|(key, it)| (key.clone(), it.string_value.clone())).collect(),
+        })
     }
 
     /// What an engine says of a pickle that it does not read, and what would run it.

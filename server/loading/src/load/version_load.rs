@@ -13,7 +13,7 @@ use backend::{Backend, Stop};
 use crate::{
     config::choose::EngineChoice,
     load::load_watch::LoadWatch,
-    repository::{local::FoundModel, user_script::is_script_of},
+    repository::{local::FoundModel, mlflow, user_script::is_script_of},
 };
 use serving::config::raw;
 
@@ -76,11 +76,13 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// The file or the directory of which it is made: of a script, the directory that is its model's.
+    /// The file or the directory of which it is made: of a script, the directory that is its model's; of a folder that
+    /// Python opens, the folder.
     pub(super) fn files(&self) -> &Path {
+        let folder = self.path.parent().filter(|_| mlflow::is_for_python(self.path));
         match is_script_of(self.path, &self.found.dir) {
             true => &self.found.dir,
-            false => self.path,
+            false => folder.unwrap_or(self.path),
         }
     }
 

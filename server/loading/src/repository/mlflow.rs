@@ -21,6 +21,9 @@ const SERVED: [(&str, &[&str]); 5] = [
     ("sklearn", &["pickled_model"]),
 ];
 
+/// The flavor that MLflow's own package opens, whatever the model is.
+const CODE: &str = "python_function";
+
 /// Entries of other flavors that name their files.
 const OF_OTHERS: [&str; 4] = ["data", "model_data", "model_binary", "pickled_model"];
 
@@ -38,7 +41,13 @@ fn is_one(dir: &Path) -> bool {
     dir.join(MLMODEL).is_file()
 }
 
-/// What is to be opened of a folder of MLflow's; `None` where the folder is none. Blocking.
+/// Does that file stand for a folder that MLflow's own package opens, in Python?
+pub(crate) fn is_for_python(path: &Path) -> bool {
+    path.file_name().is_some_and(|it| it == MLMODEL) && path.is_file()
+}
+
+/// What is to be opened of a folder of MLflow's; `None` where the folder is none. Its `MLmodel` where none of its
+/// flavors is served as a file, and Python opens it. Blocking.
 ///
 /// # Errors
 /// What the folder has instead of a file that could be served, and what to do.
@@ -59,7 +68,9 @@ pub(crate) fn model_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
         file_of(dir, entries, keys)
     });
     let others = flavors.iter().filter_map(|(_, entries)| file_of(dir, entries, &OF_OTHERS));
-    served.chain(others).next().map(Some).ok_or_else(|| {
+    let has = |flavor: &str| flavors.iter().any(|(it, _)| *it == flavor);
+    let is_code = has(CODE) && !SERVED.iter().any(|(it, _)| has(it));
+    served.chain(is_code.then_some(path.clone())).chain(others).next().map(Some).ok_or_else(|| {
         let names: Vec<&str> = flavors.iter().map(|(name, _)| *name).collect();
         let found = match names.is_empty() {
             true => "names no flavors".to_owned(),
@@ -182,6 +193,16 @@ mod tests {
         let torch = "flavors:\n  pytorch:\n    model_data: data\n";
         assert_eq!(found(torch, &["data/model.pth"]), Ok(Some("data".to_owned())));
         assert_eq!(model_in(Path::new("/nowhere")), Ok(None));
+    }
+
+    #[test]
+    fn python_opens_a_folder_of_which_no_flavor_is_served_as_a_file() {
+        let code = "flavors:\n  python_function:\n    loader_module: mlflow.pyfunc.model\n";
+        assert_eq!(found(code, &[]), Ok(Some(MLMODEL.to_owned())));
+        let torch =
+            "flavors:\n  python_function:\n    data: data\n  pytorch:\n    model_data: data\n";
+        assert_eq!(found(torch, &["data/model.pth"]), Ok(Some(MLMODEL.to_owned())));
+        assert_eq!(found(XGBOOST, &["model.ubj"]), Ok(Some("model.ubj".to_owned())));
     }
 
     #[test]

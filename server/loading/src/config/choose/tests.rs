@@ -156,8 +156,8 @@ fn of_what_only_other_servers_have_it_is_said_what_to_do() {
     refused(
         "backend: 'mlflow'",
         &[],
-        "backend 'mlflow' is not among this server's: identity, onnxruntime, pytorch, tensorflow; muster does not run \
-         MLflow's own loader: write a model.py that calls mlflow.pyfunc.load_model",
+        "backend 'mlflow' is not among this server's: identity, onnxruntime, pytorch, tensorflow; leave the \
+         backend out: the MLmodel of MLflow's folder tells how it is served",
     );
 }
 
