@@ -51,6 +51,8 @@ pub struct EngineDescription {
     pub is_unread: Option<fn(&Path) -> bool>,
     /// Does it run such files?
     pub runs_unread: bool,
+    /// May its models answer a request in parts? See [`crate::Model::streams`].
+    pub streams: bool,
 }
 
 impl EngineDescription {
@@ -77,6 +79,7 @@ impl EngineDescription {
         runs_apart: false,
         is_unread: None,
         runs_unread: false,
+        streams: false,
     };
 
     /// Is that file of one of its formats, by its name?

@@ -64,6 +64,8 @@ struct State {
     bytes: usize,
     sent: u64,
     end: Option<Result<(), CallError>>,
+    /// Did the last part bring the end along?
+    ends_with_part: bool,
     has_left: bool,
     reader: Option<Waker>,
     on_taken: Option<Arc<OnTaken>>,
@@ -83,6 +85,18 @@ impl PartSender {
     /// # Errors
     /// Why it was not taken.
     pub fn send(&self, part: CallAnswer) -> Result<(), NotSent> {
+        self.put(part, None)
+    }
+
+    /// Sends the last part and the end of the answer in one step: whoever takes the part knows that there is no other.
+    ///
+    /// # Errors
+    /// Why it was not taken. The answer has not ended then.
+    pub fn send_last(&self, part: CallAnswer) -> Result<(), NotSent> {
+        self.put(part, Some(Ok(())))
+    }
+
+    fn put(&self, part: CallAnswer, end: Option<Result<(), CallError>>) -> Result<(), NotSent> {
         let mut state = self.state();
         if state.has_left {
             return Err(NotSent::Left);
@@ -98,8 +112,13 @@ impl PartSender {
         state.bytes += bytes;
         state.sent += 1;
         state.waiting.push_back(part);
+        let left = if end.is_some() { state.on_left.take() } else { None };
+        if end.is_some() {
+            (state.end, state.ends_with_part) = (end, true);
+        }
         let reader = state.reader.take();
         drop(state);
+        drop(left);
         if let Some(reader) = reader {
             reader.wake();
         }
@@ -119,6 +138,12 @@ impl PartSender {
     /// Does nobody wait any more?
     pub fn has_left(&self) -> bool {
         self.state().has_left
+    }
+
+    /// Has the answer begun, or ended without any part? Then the request is not run again.
+    pub fn has_begun(&self) -> bool {
+        let state = self.state();
+        0 < state.sent || state.end.is_some()
     }
 
     /// Has the answer ended?
@@ -188,6 +213,12 @@ impl PartReceiver {
                 Poll::Pending
             }
         }
+    }
+
+    /// Was the part that was taken last sent as the last one, by [`PartSender::send_last`]?
+    pub fn has_taken_last(&self) -> bool {
+        let state = self.channel.state();
+        state.waiting.is_empty() && state.ends_with_part
     }
 
     /// Has the answer ended, with nothing left to take? Then its last part was the whole of what is left.
@@ -272,6 +303,16 @@ mod tests {
         assert_eq!(next(&mut receiver), Poll::Ready(Ok(Some(2))));
         assert!(receiver.is_at_end());
         assert_eq!(next(&mut receiver), Poll::Ready(Ok(None)));
+    }
+
+    #[test]
+    fn the_last_part_brings_the_end_along() {
+        let (sender, mut receiver) = parts();
+        sender.send_last(part(3)).unwrap();
+        assert!(sender.has_ended() && !receiver.is_at_end());
+        assert_eq!(sender.send_last(part(1)), Err(NotSent::Ended));
+        assert_eq!(next(&mut receiver), Poll::Ready(Ok(Some(3))));
+        assert!(receiver.is_at_end() && receiver.has_taken_last());
     }
 
     #[test]
