@@ -6,12 +6,12 @@ use h2::server::Connection;
 use hyper::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{context::Names, watch::Activity};
+use super::watch::Activity;
 use crate::net::footprint::ConnectionBytes;
 use formats::body_memo::BodyMemo;
 
 /// About how many bytes a connection takes with one call, and with what it remembers.
-pub const FOOTPRINT: usize = (44 << 10) + BodyMemo::<Names>::MOST;
+pub const FOOTPRINT: usize = (44 << 10) + BodyMemo::<()>::MOST;
 
 /// About how many bytes each further call takes, with metadata of the usual length.
 pub const OF_CALL: usize = 20 << 10;
