@@ -28,10 +28,10 @@ mod python_asks; // what such models ask of the server
 mod python_environments; // environments that they bring along
 #[cfg(feature = "python")]
 mod python_models; // models that are Python code
-#[cfg(feature = "python")]
-mod python_samples; // those of model_repository
 #[cfg(all(feature = "python", feature = "trees"))]
 mod python_objects; // models that are objects of Python
+#[cfg(feature = "python")]
+mod python_samples; // those of model_repository
 #[cfg(feature = "isolation")]
 mod run_limits; // how long a run of a model may take by its configuration
 #[cfg(all(feature = "isolation", feature = "pytorch", feature = "tensorflow"))]

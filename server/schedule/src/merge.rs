@@ -151,7 +151,14 @@ mod tests {
     #[track_caller]
     fn check(context: &RunContext, outputs: &[&str], results: Vec<NamedTensor>, expect: bool) {
         let (inputs, outputs) = (vec![output("x", 2)], outputs.iter().map(|it| (*it).into()));
-        let work = Work { about: None, signature: 0, inputs, outputs: outputs.collect(), rows: 2 };
+        let work = Work {
+            about: None,
+            parts: None,
+            signature: 0,
+            inputs,
+            outputs: outputs.collect(),
+            rows: 2,
+        };
         let scattered = scatter(context, &[&work], &results, 2);
         match whole(context, &[&work], results, 2) {
             Ok(share) => {
@@ -173,7 +180,7 @@ mod tests {
         check(&context(false), &["y"], vec![output("y", 3)], true);
         let work = |rows| {
             let (inputs, outputs) = (vec![output("x", rows)], vec!["y".into()]);
-            Work { about: None, signature: 0, inputs, outputs, rows }
+            Work { about: None, parts: None, signature: 0, inputs, outputs, rows }
         };
         let (one, other) = (work(1), work(1));
         assert!(whole(&context(true), &[&one, &other], vec![output("y", 2)], 2).is_err());
