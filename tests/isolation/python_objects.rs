@@ -1,10 +1,15 @@
 //! Models that are objects of Python: pickled estimators of scikit-learn that no engine reads as data, which are opened
 //! on request only, and folders of MLflow's with code.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::PathBuf,
+    process::Command,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use crate::support::{
-    Process, Repository, check_end,
+    PATIENCE, Process, Repository, check_end,
     python::{python, run},
     root,
 };
@@ -24,6 +29,16 @@ fn estimators() -> Option<(PathBuf, Repository)> {
     Some((interpreter, repository))
 }
 
+/// Waits until all models are loaded. Where processors are busy, an interpreter takes a minute for its packages.
+#[track_caller]
+fn wait_loaded(server: &mut Process) {
+    let until = Instant::now() + 6 * PATIENCE;
+    while server.client().get("/v2/health/ready").status != 200 {
+        assert!(Instant::now() < until, "not ready: {}", server.log().join("\n"));
+        sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn what_opens_pickles_and_folders_passes_its_own_tests() {
     let Some(interpreter) = python(PACKAGES) else { return };
@@ -38,13 +53,8 @@ fn what_opens_pickles_and_folders_passes_its_own_tests() {
 fn estimators_answer_as_scikit_learn_does_where_pickles_may_be_run() {
     let Some((interpreter, repository)) = estimators() else { return };
     let flag = format!("--python={}", interpreter.display());
-    // Each begins an interpreter with scikit-learn, one after the other.
-    let flags = [&*flag, "--run-pickles=true", "--model-load-thread-count=1"];
-    let mut server = Process::start(&repository, &flags, &[]);
-    for model in ["line", "mixed", "packed", "svc"] {
-        server.wait_for_line(&format!("model is ready model={model} "));
-    }
-    server.wait_ready();
+    let mut server = Process::start(&repository, &[&flag, "--run-pickles=true"], &[]);
+    wait_loaded(&mut server);
     let [kserve, invocations] =
         ["http", "sagemaker"].map(|it| format!("http://{}", server.address(it)));
     let mut ask = Command::new(&interpreter);
@@ -92,7 +102,7 @@ fn a_line_of_its_configuration_has_one_pickle_opened_and_no_request_brings_that_
         "--load-model=svc",
     ];
     let mut server = Process::start(&repository, &flags, &[]);
-    server.wait_ready();
+    wait_loaded(&mut server);
     let mut client = server.client();
     let asked =
         r#"{"inputs":[{"name":"input__0","datatype":"FP64","shape":[1,4],"data":[1,0,0,0]}]}"#;
@@ -115,7 +125,7 @@ fn a_folder_of_mlflow_with_code_answers_as_mlflows_own_server_does() {
     run(make.arg(root(SCRIPT)).arg("make").arg(repository.path())).unwrap();
     let flag = format!("--python={}", interpreter.display());
     let mut server = Process::start(&repository, &[&flag], &[]);
-    server.wait_ready();
+    wait_loaded(&mut server);
     let address = format!("http://{}", server.address("sagemaker"));
     let mut ask = Command::new(&interpreter);
     ask.arg(root(SCRIPT)).arg("ask").arg(repository.path()).arg(address);

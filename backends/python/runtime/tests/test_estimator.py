@@ -94,7 +94,7 @@ class Estimators(unittest.TestCase):
         self.assertEqual(shown, [("label", "Int64", [None]), ("probabilities", "Fp64", [None, 2])])
         (answer,) = lane.run({"input__0": X})
         np.testing.assert_array_equal(answer["label"], model.predict(X))
-        np.testing.assert_array_equal(answer["probabilities"], model.predict_proba(X))
+        np.testing.assert_allclose(answer["probabilities"], model.predict_proba(X), 1e-12)
 
     def test_one_without_probabilities_gives_its_classes(self):
         model = make_pipeline(StandardScaler(), SVC()).fit(X, np.where(Y == 3, "red", "blue"))
@@ -115,7 +115,7 @@ class Estimators(unittest.TestCase):
         shuffled = dict(reversed(columns(TABLE).items()))
         (answer,) = lane.run(shuffled)
         self.assertEqual([it.decode() for it in answer["label"]], model.predict(TABLE).tolist())
-        np.testing.assert_array_equal(answer["probabilities"], model.predict_proba(TABLE))
+        np.testing.assert_allclose(answer["probabilities"], model.predict_proba(TABLE), 1e-12)
 
     def test_what_a_row_cannot_be_is_the_clients_fault(self):
         lane, _ = self.opened(mixed(LogisticRegression()).fit(TABLE, TOLD))
@@ -137,7 +137,7 @@ class Estimators(unittest.TestCase):
         self.assertEqual(spec["columns"], {"input__0": ["fare", "age"]})
         self.assertEqual([(it["name"], it["dims"]) for it in spec["outputs"]], [("output__0", [None])])
         (answer,) = lane.run({"input__0": numbers.to_numpy()})
-        np.testing.assert_array_equal(answer["output__0"], model.predict(numbers))
+        np.testing.assert_allclose(answer["output__0"], model.predict(numbers), 1e-12)
 
     def test_texts_are_rows_where_a_vectorizer_is_first(self):
         texts = ["good film", "bad film", "very good", "very bad"]
@@ -145,7 +145,7 @@ class Estimators(unittest.TestCase):
         lane, spec = self.opened(model)
         self.assertEqual([(it["dtype"], it["dims"]) for it in spec["inputs"]], [("Bytes", [None, 1])])
         (answer,) = lane.run({"input__0": np.array([[it.encode()] for it in texts], object)})
-        np.testing.assert_array_equal(answer["probabilities"], model.predict_proba(texts))
+        np.testing.assert_allclose(answer["probabilities"], model.predict_proba(texts), 1e-12)
 
     def test_what_is_no_classifier_gives_what_predict_or_transform_gives(self):
         for model, method in ((KMeans(3, n_init=1).fit(X), "predict"), (PCA(2).fit(X), "transform")):
