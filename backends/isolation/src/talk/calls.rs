@@ -267,12 +267,14 @@ fn note(shared: &Weak<Shared>, id: CallId, what: impl FnOnce(&mut Note)) {
     }
 }
 
-/// A part is sent on. One that nobody waits for any more, or that comes behind the end, is dropped.
+/// A part is sent on, with the end where it is the last one. One that nobody waits for any more, or that comes behind
+/// the end, is dropped.
 ///
 /// # Errors
 /// Where more of them wait than the worker was to send.
-pub(super) fn send(parts: &PartSender, part: CallAnswer) -> Result<(), Garbage> {
-    match parts.send(part) {
+pub(super) fn send(parts: &PartSender, part: CallAnswer, is_last: bool) -> Result<(), Garbage> {
+    let sent = if is_last { parts.send_last(part) } else { parts.send(part) };
+    match sent {
         Ok(()) | Err(NotSent::Left | NotSent::Ended) => Ok(()),
         Err(NotSent::Full) => {
             Err(Garbage::Unexpected("more parts of an answer than were asked for".to_owned()))

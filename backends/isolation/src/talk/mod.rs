@@ -185,7 +185,7 @@ impl Side {
             FromWorker::Part { call, outputs, parameters: said, last } => {
                 let (outputs, parameters) = (tensors(&outputs, behind)?, parameters(said));
                 if let Some(parts) = self.shared.sender(call) {
-                    send(&parts, CallAnswer { outputs, parameters })?;
+                    send(&parts, CallAnswer { outputs, parameters }, last)?;
                 }
                 if last {
                     self.shared.end(call, None);
