@@ -6,8 +6,9 @@ use crate::{
     builder::{Builder, Value},
     config::Config,
     error::GraphError,
+    int8,
     onnx::{Attribute, ElementType},
-    precision::{self, Precision},
+    precision::Precision,
     relative::Relative,
 };
 
@@ -27,7 +28,7 @@ pub(crate) fn linear(
             Ok(product(graph, x, &weight, &bias))
         }
         Precision::Int8 => {
-            let product = precision::product(graph, x, &name, [from, to])?;
+            let product = int8::product(graph, x, &name, [from, to])?;
             let bias = graph.weight(&bias, &[to])?;
             Ok(graph.op("Add", &[&product, &bias], Vec::new()))
         }
@@ -42,7 +43,7 @@ pub(crate) fn rows_of(
     numbers: &Value,
 ) -> Result<Value, GraphError> {
     if graph.precision() == Precision::Int8 {
-        return precision::rows(graph, table, dims, numbers);
+        return int8::rows(graph, table, dims, numbers);
     }
     let table = graph.weight(table, &dims)?;
     Ok(graph.op("Gather", &[&table, numbers], Vec::new()))
@@ -79,7 +80,7 @@ pub(crate) fn linear_of(
     }
     let name = format!("{name}.weight");
     if graph.precision() == Precision::Int8 {
-        return precision::product(graph, x, &name, [from, to]);
+        return int8::product(graph, x, &name, [from, to]);
     }
     let weight = graph.weight(&name, &[to, from])?;
     Ok(graph.op("Gemm", &[x, &weight], vec![Attribute::int("transB", 1)]))

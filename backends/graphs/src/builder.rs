@@ -10,7 +10,7 @@ use crate::{
     late::{Form, Late, Layout},
     onnx::{Attribute, Dim, ElementType, Graph, MICROSOFT, Node, Tensor, ValueInfo},
     place::{Plain, TensorLocation},
-    precision::{Codes, Precision},
+    precision::Precision,
     weights::Weights,
 };
 
@@ -23,6 +23,13 @@ impl Value {
     pub(crate) fn none() -> Value {
         Value(String::new())
     }
+}
+
+/// Rows of codes, and the scale of each.
+#[derive(Debug, Clone)]
+pub(crate) struct Codes {
+    pub(crate) codes: Value,
+    pub(crate) scales: Value,
 }
 
 /// A graph while it is made.

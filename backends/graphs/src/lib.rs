@@ -15,6 +15,7 @@ mod families;
 mod family;
 mod gated;
 mod heads;
+mod int8;
 mod late;
 mod onnx;
 mod place;
