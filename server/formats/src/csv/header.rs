@@ -56,16 +56,16 @@ fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
     !found.is_empty() && signature.inputs.iter().all(|it| it.optional || found.contains(&&*it.name))
 }
 
-/// Is the first record this name alone, with a line end behind it?
+/// Is the first record this name alone, with a line end behind it? Spaces around it are no part of it.
 pub fn is_headed(body: &[u8], name: &str) -> bool {
     // Texts are long: only one that may have this name is looked at.
-    let quoted = format!("\"{name}\"");
-    let first = body.get(start(body)..).unwrap_or_default();
-    if !first.starts_with(name.as_bytes()) && !first.starts_with(quoted.as_bytes()) {
+    let first = body.get(start(body)..).unwrap_or_default().trim_ascii_start();
+    if !first.starts_with(name.as_bytes()) && !first.starts_with(b"\"") {
         return false;
     }
     let Some(mut reader) = reader(body, name.len()) else { return false };
-    let named = matches!(reader.next(), Ok(Some(field)) if field.last && field.text == name);
+    let is_name = |text: &str| text.trim_matches([' ', '\t']) == name;
+    let named = matches!(reader.next(), Ok(Some(field)) if field.last && is_name(field.text));
     named && reader.is_behind_line_end()
 }
 
@@ -104,7 +104,8 @@ mod tests {
     fn written(name: &str) -> Vec<String> {
         let mut written = Vec::new();
         for before in ["", "\u{feff}", "\n", "\r\n\n", "\u{feff}\n"] {
-            for name in [name.to_owned(), format!("\"{name}\"")] {
+            let quoted = [format!("\"{name}\""), format!("\"{name} \"")];
+            for name in [name.to_owned(), format!(" {name}\t")].into_iter().chain(quoted) {
                 for end in ["\n", "\r\n"] {
                     written.push(format!("{before}{name}{end}"));
                 }
