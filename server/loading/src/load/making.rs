@@ -31,7 +31,10 @@ use crate::{
         strict_rows::strict_rows,
         version_load::Load,
     },
-    repository::local::{FoundModel, repository_of},
+    repository::{
+        inspect,
+        local::{FoundModel, repository_of},
+    },
     settings::repository::Repository,
 };
 use inference::signature::{Port, Signature};
@@ -243,7 +246,7 @@ impl Loader {
     /// What the engine is to load.
     ///
     /// # Errors
-    /// Where the model would run on GPUs that want different files.
+    /// Where the model would run on GPUs that want different files, and where no file is in its place.
     pub(super) fn source(
         &self,
         load: &Load<'_>,
@@ -251,10 +254,11 @@ impl Loader {
         log: &mut LoadLog<'_>,
     ) -> Result<ModelSource, LoadError> {
         let Load { found, raw, version, choice, .. } = *load;
-        let path = self.graph_of(
-            load,
-            model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
-        );
+        let usual = model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?;
+        let path = self.graph_of(load, usual);
+        if let Some(problem) = inspect::no_model(&path) {
+            return Err(problem.into());
+        }
         let mut options = self.options_here(load, plan, log);
         let pipelines = &self.settings.repository.pipelines;
         add_precision(&mut options, pipelines, self.folder_of_pipeline(load), &path);

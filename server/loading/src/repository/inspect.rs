@@ -19,15 +19,26 @@ const MOST_NAMED: usize = 4;
 /// So many files are looked into for one sentence.
 const MOST_LOOKED_AT: usize = 200;
 
+/// Opens a file; `None` where it is none: whoever opens a pipe may wait for ever, and a device may do anything.
+fn opened(path: &Path) -> io::Result<Option<File>> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// What is there in the place of a model and can be none, such as a pipe: whoever opens it might wait for ever.
+pub(crate) fn no_model(path: &Path) -> Option<String> {
+    let kind = fs::metadata(path).ok()?.file_type();
+    (!kind.is_file() && !kind.is_dir())
+        .then(|| format!("{}: this is neither a file nor a directory", path.display()))
+}
+
 /// What the file is by its bytes; `None` where they do not say, or it cannot be read.
 pub(crate) fn content_of(path: &Path) -> Option<Content> {
     let read = || -> io::Result<Option<Content>> {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Ok(None);
-        }
-        let length = metadata.len();
+        let Some(mut file) = opened(path)? else { return Ok(None) };
+        let length = file.metadata()?.len();
         let (mut begin, mut end) = (Vec::new(), Vec::new());
         (&mut file).take(BEGIN).read_to_end(&mut begin)?;
         file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
@@ -48,7 +59,9 @@ pub(crate) fn has_content_of(path: &Path, format: &Format) -> bool {
     let Some(is_content) = format.content else { return true };
     let begin = || -> io::Result<Vec<u8>> {
         let mut begin = Vec::new();
-        File::open(path)?.take(CONTENT as u64).read_to_end(&mut begin)?;
+        if let Some(file) = opened(path)? {
+            file.take(CONTENT as u64).read_to_end(&mut begin)?;
+        }
         Ok(begin)
     };
     path.is_file() && begin().is_ok_and(|it| is_content(&it))
@@ -91,7 +104,7 @@ pub(crate) fn not_by_content(path: &Path) -> String {
 
 /// What the file is, where it is not what an engine of that platform opens, or that it must not be read.
 pub(crate) fn not_of(path: &Path, platform: &str) -> Option<String> {
-    if let Err(error) = File::open(path)
+    if let Err(error) = opened(path)
         && error.kind() == io::ErrorKind::PermissionDenied
     {
         return Some(cannot("read", path, &error));
@@ -142,7 +155,26 @@ fn collect(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
+
+    #[test]
+    fn a_pipe_is_not_waited_for_and_is_no_model() {
+        let root = std::env::temp_dir().join(format!("muster-pipe-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let pipe = root.join("model.onnx");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert_eq!(content_of(&pipe), None);
+        assert_eq!(not_of(&pipe, "onnxruntime_onnx"), None);
+        let problem = no_model(&pipe).unwrap();
+        assert!(
+            problem.ends_with("/model.onnx: this is neither a file nor a directory"),
+            "{problem}"
+        );
+        assert_eq!(no_model(&root), None);
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn a_file_of_any_name_is_known_by_its_bytes() {
@@ -216,6 +248,12 @@ mod tests {
         assert!(text.contains(&serve) && text.contains("/<name>/1/model.onnx"), "{text}");
         let text = what_lies_in(&root, 0).unwrap();
         assert!(text.contains("give it a name that ends in .onnx"), "{text}");
+        fs::write(root.join("mine.ubj"), b"{L\0\0\0\0\0\0\0\x07learner{").unwrap();
+        let text = what_lies_in(&root, 0).unwrap();
+        assert!(
+            text.contains("/<name>/1/model.ubj") && !text.contains("give it the name"),
+            "{text}"
+        );
         fs::remove_dir_all(&root).unwrap();
     }
 

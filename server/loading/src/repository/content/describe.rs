@@ -21,6 +21,9 @@ const LIGHTGBM: &str = "give it the name model.txt";
 const LIGHTGBM_PICKLE: &str = "save it in Python with its booster_.save_model('model.txt')";
 const AGAIN: &str = "copy or download it again";
 
+/// Files of XGBoost have the right name if it ends so, too.
+const ENDINGS_OF_XGBOOST: [&str; 2] = [".ubj", ".json"];
+
 /// A name is to be given, or one that ends so.
 const NAME: &str = "give it the name ";
 const ENDING: &str = "give it a name that ends in ";
@@ -29,6 +32,10 @@ const ENDING: &str = "give it a name that ends in ";
 /// link its own name counts, not that of where it leads to.
 fn has_name<'a>(path: &Path, help: &'a str) -> Option<Cow<'a, str>> {
     let own = path.file_name()?.to_str()?;
+    let ending = ENDINGS_OF_XGBOOST.into_iter().find(|it| own.ends_with(it));
+    if let Some(ending) = ending.filter(|_| help == XGBOOST) {
+        return Some(format!("model{ending}").into());
+    }
     match (help.strip_prefix(NAME), help.strip_prefix(ENDING)) {
         (Some(name), _) => (own == name).then_some(name.into()),
         (_, Some(ending)) => own.ends_with(ending).then(|| format!("model{ending}").into()),
