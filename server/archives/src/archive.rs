@@ -27,6 +27,9 @@ pub enum ArchiveProblem {
     /// It holds more than there is room for, or than a model has.
     #[error("it holds more than {0} bytes or {MOST_FILES} files")]
     TooLarge(u64),
+    /// To make the directories of a name takes time as the cube of how deep it is.
+    #[error("it has a file in more than {MOST_PARTS} directories within each other")]
+    TooDeep,
     /// A folder in it is larger than that.
     #[error("it holds more than {most_bytes} bytes, or too many files")]
     LargeTree {
@@ -51,6 +54,9 @@ pub enum ArchiveProblem {
 
 /// Most files of an archive.
 pub(crate) const MOST_FILES: usize = 100_000;
+
+/// Most directories around a file, and itself.
+pub(crate) const MOST_PARTS: usize = 64;
 
 /// How a file begins that is compressed by gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];

@@ -10,7 +10,7 @@ use std::{fs, path::Path};
 
 use tar::EntryType;
 
-use archive::MOST_FILES;
+use archive::{MOST_FILES, MOST_PARTS};
 pub use archive::{ArchiveError, ArchiveProblem, open};
 pub use tree::unpack_tree;
 
@@ -44,6 +44,9 @@ fn unpack_into(path: &Path, into: &Path, most_bytes: u64) -> Result<(), ArchiveP
         }
         // Directories are made for the files in them: an archive may say of one that nobody may write into it.
         if entry.header().entry_type() == EntryType::Regular {
+            if MOST_PARTS < entry.path()?.components().count() {
+                return Err(ArchiveProblem::TooDeep);
+            }
             // It puts nothing outside of the directory.
             entry.unpack_in(into)?;
         }
@@ -88,6 +91,13 @@ mod tests {
         assert!(!into.join("link").exists() && !directory.join("outside").exists());
         let large = unpack(&archive, &into, 4).unwrap_err().to_string();
         assert!(large.contains("model.tar.gz") && large.contains("more than 4 bytes"), "{large}");
+        let mut builder = tar::Builder::new(File::create(&archive).unwrap());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(0);
+        builder.append_data(&mut header, "d/".repeat(MOST_PARTS) + "f", &b""[..]).unwrap();
+        builder.finish().unwrap();
+        let deep = unpack(&archive, &into, MOST_BYTES).unwrap_err().to_string();
+        assert!(deep.ends_with("more than 64 directories within each other"), "{deep}");
         fs::write(&archive, "no archive").unwrap();
         let none = unpack(&archive, &into, MOST_BYTES).unwrap_err().to_string();
         assert!(none.contains("model.tar.gz"), "{none}");
