@@ -10,8 +10,8 @@ use std::{fs, path::Path};
 
 use tar::EntryType;
 
-use archive::{MOST_FILES, MOST_PARTS};
 pub use archive::{ArchiveError, ArchiveProblem, open};
+use archive::{MOST_FILES, MOST_PARTS};
 pub use tree::unpack_tree;
 
 /// Most bytes of the files of an archive.
