@@ -19,6 +19,7 @@ use test_support as support; // start a server, talk to it, make model repositor
 
 mod compatibility; // the table of everything that Triton has, and what becomes of it
 mod compression; // gzip and deflate, in both directions
+mod decoupled; // models that answer in parts
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers

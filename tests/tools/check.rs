@@ -34,10 +34,6 @@ fn of_other_servers() -> Repository {
         .model("vllm", &config("backend: 'vllm'"))
         .model("dali", &config("backend: 'dali'"))
         .model("code", &config("backend: 'mlflow'"))
-        .model(
-            "stream",
-            &config("backend: 'identity' model_transaction_policy { decoupled: true }"),
-        )
 }
 
 /// An ensemble of one member.
@@ -83,13 +79,12 @@ fn what_only_other_servers_serve_is_named_with_what_to_do() {
         ("vllm", "no models that write a text token by token"),
         ("dali", "as a pipeline"),
         ("code", "the MLmodel of MLflow's folder tells how it is served"),
-        ("stream", "decoupled: true } is not supported: each request gets one answer"),
     ] {
         let line = line(&text, model);
         assert!(line.contains("NOT served: ") && line.contains(part), "{line}");
     }
     assert!(line(&text, "copy").ends_with("version 1: would be served"), "{text}");
-    assert!(text.contains("7 models: 1 would be served, 6 would not"), "{text}");
+    assert!(text.contains("6 models: 1 would be served, 5 would not"), "{text}");
 }
 
 #[test]

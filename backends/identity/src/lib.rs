@@ -34,6 +34,10 @@
 //! | `fail_marked_rows` | `true`: `fault` is `fail`, and `fault_marker` must be given |
 //! | `creation_gate` | loading the model lasts until a file of this path exists |
 //! | `execute_said` | `true`: a line says that an execution has begun, before its latency passes |
+//! | `parts` | each request is answered in so many parts, all of them the same; a parameter `parts` of the request goes before it |
+//! | `part_delay_us` | so long before each part |
+//! | `part_fails` | `true`: an error follows the parts |
+//! | `parts_leave` | `true`: an execution ends before its parts, which a thread of their own sends |
 //! | `load_fault` | what goes wrong before the first execution, see [`LoadFault`] |
 //!
 //! A fault strikes after the latency has passed. Whatever waits or burns ends at once when the batch's
@@ -43,6 +47,7 @@
 mod fault;
 mod landscape;
 mod latency;
+mod parts;
 mod reach;
 mod settings;
 mod sums;
@@ -56,14 +61,15 @@ use std::{
 };
 
 use backend::{
-    Backend, BackendError, Batch, DataType, Device, Foresight, Instance, Model, ModelSource,
-    ModelSpec, NamedTensor, TensorSpec,
+    Backend, BackendError, Batch, Call, CallAnswer, CallError, DataType, Device, EngineDescription,
+    Foresight, Instance, Model, ModelSource, ModelSpec, NamedTensor, TensorSpec,
 };
 
 use fault::FaultPlan;
 pub use fault::{Fault, LoadFault};
 use landscape::LandscapeModel;
 use latency::{Latency, stopped};
+use parts::PartSettings;
 use settings::IdentitySettings;
 use sums::Sums;
 
@@ -73,6 +79,10 @@ const LOOK_AT_GATE: Duration = Duration::from_millis(2);
 /// A run that takes so long costs little more in a process of its own.
 const SLOW: Duration = Duration::from_millis(2);
 
+/// It opens no files, and may answer in parts.
+const DESCRIPTION: EngineDescription =
+    EngineDescription { streams: true, ..EngineDescription::PLAIN };
+
 /// The engine. It has no state; a model's file is not looked at.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Identity;
@@ -80,6 +90,10 @@ pub struct Identity;
 impl Backend for Identity {
     fn name(&self) -> &'static str {
         "identity"
+    }
+
+    fn description(&self) -> &'static EngineDescription {
+        &DESCRIPTION
     }
 
     /// A model that says what it takes runs for as long as its settings say.
@@ -134,6 +148,7 @@ impl Backend for Identity {
             load_fault: settings.load_fault,
             accumulates: settings.accumulates,
             says_executions: settings.says_executions,
+            parts: settings.parts,
             instances: AtomicU64::new(0),
         };
         Ok(Arc::new(IdentityModel(Arc::new(shared))))
@@ -154,6 +169,8 @@ struct Shared {
     accumulates: bool,
     /// Does a line say that an execution has begun?
     says_executions: bool,
+    /// How a request is answered in parts; `None` where it gets one answer.
+    parts: Option<PartSettings>,
     /// How many instances have been made; the next one's number.
     instances: AtomicU64,
 }
@@ -167,6 +184,14 @@ impl Model for IdentityModel {
 
     fn keeps_state(&self) -> bool {
         self.0.accumulates
+    }
+
+    fn answers_calls(&self) -> bool {
+        self.0.parts.is_some()
+    }
+
+    fn streams(&self) -> bool {
+        self.0.parts.is_some()
     }
 
     /// Any device will do: nothing is computed on it.
@@ -217,6 +242,16 @@ impl Instance for IdentityInstance {
             Some(fault) => fault.strike(outputs, batch),
             None => Ok(outputs),
         }
+    }
+
+    fn execute_calls(
+        &mut self,
+        batch: &Batch<'_>,
+        calls: &[Call<'_>],
+    ) -> Result<Vec<Result<CallAnswer, CallError>>, BackendError> {
+        let outputs = self.execute(batch)?;
+        let settings = self.shared.parts.unwrap_or_default();
+        parts::answer(settings, self.shared.says_executions, batch, calls, &outputs)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     fault::{Fault, FaultSettings, LoadFault, Marker},
     landscape::{CLIFF_FACTOR, Landscape},
     latency::{Latency, Mode},
+    parts::PartSettings,
 };
 
 /// Longest delay that a parameter can ask for, in seconds: more is taken for a wrong unit.
@@ -32,6 +33,8 @@ pub(crate) struct IdentitySettings {
     pub(crate) accumulates: bool,
     /// Does a line say that an execution has begun?
     pub(crate) says_executions: bool,
+    /// How a request is answered in parts; `None` where it gets one answer.
+    pub(crate) parts: Option<PartSettings>,
     /// What goes wrong in executions.
     pub(crate) faults: FaultSettings,
     /// What goes wrong before them.
@@ -68,10 +71,21 @@ impl IdentitySettings {
             landscape,
             accumulates: options.choice("accumulates", &TRUE_OR_FALSE)?.unwrap_or(false),
             says_executions: options.choice("execute_said", &TRUE_OR_FALSE)?.unwrap_or(false),
+            parts: read_parts(&options)?,
             faults: read_faults(&options)?,
             load_fault: options.choice("load_fault", &LoadFault::ALL)?,
         })
     }
+}
+
+fn read_parts(options: &Options<'_>) -> Result<Option<PartSettings>, BackendError> {
+    let Some(parts) = options.count("parts")? else { return Ok(None) };
+    Ok(Some(PartSettings {
+        parts,
+        delay: options.duration("part_delay_us", 1e-6)?,
+        fails: options.choice("part_fails", &TRUE_OR_FALSE)?.unwrap_or(false),
+        leaves: options.choice("parts_leave", &TRUE_OR_FALSE)?.unwrap_or(false),
+    }))
 }
 
 fn read_faults(options: &Options<'_>) -> Result<FaultSettings, BackendError> {

@@ -54,6 +54,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     }],
     parameters: &[interpreter::PARAMETER, interpreter::ENVIRONMENT, "FORCE_CPU_ONLY_INPUT_TENSORS"],
     merges_by_default: false,
+    streams: true,
     runs_apart: true,
     runs_unread: true,
     ..EngineDescription::PLAIN

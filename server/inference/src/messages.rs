@@ -42,6 +42,11 @@ pub const READY_IS_NO_BOOLEAN: &str = "Invalid value for 'ready': expected a boo
 /// Of what a client says of a region of shared memory that cannot be.
 pub const INVALID_ARGUMENTS: &str = "invalid args";
 
+/// Of a request to a model that may give any number of answers, at an address that takes one of each.
+pub fn takes_one_answer(address: &str) -> String {
+    format!("{address} doesn't support models with decoupled transaction policy")
+}
+
 /// Of a shared memory region whose key names no object.
 pub fn invalid_key(region: &str, key: &str) -> String {
     format!("cannot register shared memory region '{region}' - invalid shm key '{key}'")

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{NamedTensor, Shape};
+use backend::{NamedTensor, PartSender, Shape};
 pub use backend::{Parameter, Parameters};
 
 use crate::{task::Task, timings::Timings, trace::Trace};
@@ -40,6 +40,8 @@ pub struct InferenceRequest {
     pub lineage: Vec<Arc<str>>,
     /// What is noted of its way through the server, where it is traced.
     pub trace: Option<Arc<Trace>>,
+    /// Where the parts of its answer go, where its model answers in parts.
+    pub parts: Option<PartSender>,
 }
 
 impl InferenceRequest {

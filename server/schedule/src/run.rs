@@ -15,7 +15,7 @@ use super::{
     rerun::{Again, Attempt, Attempts, Moved, Repeat, Reruns, Standing, Wish, in_halves},
     run_context::RunContext,
     slot::{Missed, RunFailure, Slot},
-    work::{Done, Work},
+    work::{Done, Work, in_order},
 };
 use inference::{error::Error, timings::Timings};
 use telemetry::metrics::{BatchReason, ModelMetrics};
@@ -105,8 +105,9 @@ pub struct Jobs<'a> {
 /// When a batch of several fails it is run again in halves, until each failing job is alone: at most
 /// `2 · log2(jobs)` extra executions for one culprit. Only the culprit gets the error. A job of several
 /// rows that the memory does not suffice for is run in halves, too. An instance that panicked is dropped and made anew.
-/// Where the model's configuration says that nothing is run again, all jobs of a run that fails get its error. What is
-/// run again ends by the deadlines of those that are in it, and only what somebody waits for is.
+/// Where the model's configuration says that nothing is run again, all jobs of a run that fails get its error. So does
+/// a job whose answer has begun to go out. What is run again ends by the deadlines of those that are in it, and only
+/// what somebody waits for is.
 pub fn run(
     slot: &mut Slot,
     context: &RunContext,
@@ -114,7 +115,12 @@ pub fn run(
     stop: &Stop,
     observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
-    let Jobs { works: jobs, standing, wishes } = jobs;
+    let Jobs { works: jobs, standing, wishes: still_wished } = jobs;
+    // Of what has been sent nothing is sent again.
+    let wishes = &|place: usize| match jobs.get(place).is_some_and(|it| it.has_begun()) {
+        true => Wish::Gone,
+        false => still_wished(place),
+    };
     let missed = if standing.moves { Missed::Moves } else { Missed::Waits };
     let attempt = |attempt: Attempt<'_, &Work>| {
         let Attempt { items: group, alone, again } = attempt;
@@ -144,10 +150,11 @@ pub fn run(
         observe(Execution::Reran(reruns));
     }
     killers.into_iter().for_each(|it| observe(Execution::KilledTwice(it)));
-    moved.into_iter().for_each(|it| observe(Execution::Left(it)));
+    let may_move = |it: &Moved| jobs.get(it.place).is_none_or(|it| !it.has_begun());
+    moved.into_iter().filter(may_move).for_each(|it| observe(Execution::Left(it)));
     for (place, (job, answer)) in jobs.iter().zip(&mut answers).enumerate() {
         let is_cut = 1 < job.rows && context.splits.load(Relaxed) && policy.allows_reruns();
-        if !is_cut || !lacks_memory(answer) {
+        if !is_cut || job.has_begun() || !lacks_memory(answer) {
             continue;
         }
         let again = Again::of(std::slice::from_ref(&place), wishes);
@@ -327,19 +334,14 @@ fn calls<'a>(jobs: &[&'a Work]) -> Vec<Call<'a>> {
     jobs.iter().map(call).collect()
 }
 
-/// What a job gets of its model's own answer: the outputs that it wants, in the wanted order. What the model has not
-/// given is not there, as in Triton.
+/// What a job gets of its model's own answer.
 fn of_call(job: &Work, answer: Result<CallAnswer, CallError>) -> Result<CallAnswer, Error> {
-    let CallAnswer { mut outputs, parameters } = answer.map_err(refused)?;
-    let wanted = job.outputs.iter().filter_map(|name| {
-        let at = outputs.iter().position(|it| it.name == *name)?;
-        Some(outputs.swap_remove(at))
-    });
-    Ok(CallAnswer { outputs: wanted.collect(), parameters })
+    let CallAnswer { outputs, parameters } = answer.map_err(refused)?;
+    Ok(CallAnswer { outputs: in_order(&job.outputs, outputs), parameters })
 }
 
 /// The error of a request that a model's own code has refused.
-fn refused(error: CallError) -> Error {
+pub fn refused(error: CallError) -> Error {
     let CallError { code, text } = error;
     match code {
         CallCode::Internal => BackendError::Execute(text).into(),

@@ -25,6 +25,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// Has its answer begun to go out? Then it is not run again.
+    pub(super) fn has_begun(&self) -> bool {
+        self.parts.as_ref().is_some_and(PartSender::has_begun)
+    }
+
     /// The same with `rows` of its rows, from that one on. `None` where it has not so many, or no rows at all. Copies
     /// no tensor.
     pub fn cut(&self, from: usize, rows: usize) -> Option<Work> {
@@ -76,6 +81,15 @@ impl<'a> Parts<'a> {
             parts: parts.clone(),
         })
     }
+}
+
+/// Those of the outputs that are wanted, in the wanted order. What is not there is left out, as in Triton.
+pub fn in_order(wanted: &[Arc<str>], mut outputs: Vec<NamedTensor>) -> Vec<NamedTensor> {
+    let found = wanted.iter().filter_map(|name| {
+        let at = outputs.iter().position(|it| it.name == *name)?;
+        Some(outputs.swap_remove(at))
+    });
+    found.collect()
 }
 
 /// A request's share of what came out.

@@ -29,6 +29,7 @@ pub use config::{
 };
 pub use control::{Control, EndpointLoad, EndpointModel, LoadOverride, MultiModel, OnDemand};
 pub use host::{HostParts, Hosts};
+pub use infer::stream::Responses;
 pub use made_tensors::request_of_zeros;
 pub use manager::{ModelManager, Snapshot};
 pub use pipeline::text_model::{TextModel, TokenizeOptions};

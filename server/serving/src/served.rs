@@ -60,6 +60,10 @@ pub struct ServedModel {
     pub dispatch: Dispatch,
     /// Is each request of a run answered by itself, by the model's own code?
     pub answers_calls: bool,
+    /// Does each request bring a place for the parts of its answer?
+    pub streams: bool,
+    /// May there be none of them, or many? Whoever takes one answer only refuses such a model.
+    pub is_decoupled: bool,
     /// What its engine has loaded; `None` where there is no engine.
     pub model: Option<Arc<dyn Model>>,
     /// The processes that it runs in, where that is not this one.

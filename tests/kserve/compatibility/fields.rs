@@ -80,8 +80,6 @@ const WITHOUT_A_WAY: &[(&str, &str, &str)] = &[
     ("ModelOutput.is_shape_tensor", r#"output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] is_shape_tensor: true }"#, "is_shape_tensor"),
     ("ModelInput.is_non_linear_format_io", r#"input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] is_non_linear_format_io: true }"#, "is_non_linear_format_io"),
     ("ModelOutput.is_non_linear_format_io", r#"output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] is_non_linear_format_io: true }"#, "is_non_linear_format_io"),
-    ("ModelTransactionPolicy.decoupled", "model_transaction_policy { decoupled: true }", "decoupled"),
-    ("ModelConfig.model_transaction_policy", "model_transaction_policy { decoupled: true }", "model_transaction_policy"),
     ("ModelSequenceBatching.iterative_sequence", "sequence_batching { direct { } iterative_sequence: true }", "iterative_sequence"),
 ];
 

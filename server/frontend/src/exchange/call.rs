@@ -60,6 +60,9 @@ pub struct Call<'a> {
     pub forwarding: Option<&'a Forwarding>,
     /// The sequence that the request is a part of, whatever its body says.
     pub sequence: Option<&'a Sequence>,
+    /// What it is called that takes one answer to each request, and so no model that may give any number; `None` where
+    /// all of them are sent.
+    pub takes_one: Option<&'static str>,
 }
 
 impl Call<'_> {

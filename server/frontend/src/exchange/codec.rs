@@ -66,6 +66,11 @@ pub trait Codec: Sized + Send + 'static {
         response.outputs.iter().map(|it| it.tensor.byte_len()).sum()
     }
 
+    /// The next response is a part of the answer, and the last one or not.
+    fn mark_part(_: &mut Self::Format, is_last: bool) {
+        let _ = is_last;
+    }
+
     /// Advice for the error text: what a client can ask for in place of a reply that takes too much memory.
     const SMALLER_REPLY: &'static str;
 

@@ -19,6 +19,7 @@ pub mod failure;
 pub mod failure_lines;
 mod foreseen;
 mod held_body;
+mod in_parts;
 mod inflation;
 pub mod intake;
 pub mod offload;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 pub use call::{Call, Wire, has_any};
 pub use codec::{Codec, Decoded, Reply};
 pub use failure::Failure;
+pub use in_parts::Replies;
 pub use inflation::{Arrived, Inflation};
 
 use crate::{memory::SharedMemory, serving::Serving};
@@ -42,6 +44,7 @@ use inference::{
     error::Error,
     grant::Grant,
     limits::{Permit, out_of_bytes},
+    messages,
     request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
     timings::Spent,
@@ -115,6 +118,9 @@ async fn receive_and_decode<S: Source, C: Codec>(
     body: Payload<'_, S>,
     codec: C,
 ) -> Result<Complete<C>, Failure> {
+    if let (true, Some(address)) = (model.is_decoupled, call.takes_one) {
+        return Err(Error::Unimplemented(messages::takes_one_answer(address)).into());
+    }
     // Before the body is read, because a refusal must be cheap.
     body.admit(|| model.admit())?;
     let header_length = codec.header_length();
@@ -331,7 +337,7 @@ struct Complete<C: Codec> {
     permit: Permit,
 }
 
-/// A request that can be run.
+/// A request that can be run: by [`Prepared::run`], or by [`Prepared::stream`] where its model answers in parts.
 pub struct Prepared<C: Codec> {
     model: Arc<ServedModel>,
     request: Box<InferenceRequest>,

@@ -109,10 +109,12 @@ impl Windows {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] with the name of the output.
-    pub fn store(self, response: &InferenceResponse) -> Result<(), Error> {
-        let mut writes: Vec<(Arc<str>, Window, &[Bytes])> = Vec::new();
-        for (name, window) in self.outputs {
-            let Some(output) = response.outputs.iter().find(|it| it.name == name) else { continue };
+    pub fn store(&self, response: &InferenceResponse) -> Result<(), Error> {
+        let mut writes: Vec<(&Arc<str>, &Window, &[Bytes])> = Vec::new();
+        for (name, window) in &self.outputs {
+            let Some(output) = response.outputs.iter().find(|it| it.name == *name) else {
+                continue;
+            };
             let (needed, given) = (output.tensor.byte_len(), window.byte_size());
             if needed > given {
                 return Err(Error::InvalidRequest(format!(

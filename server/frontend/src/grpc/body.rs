@@ -1,4 +1,5 @@
-//! The body of a reply: one message, or answers in the order of their requests, and the status behind them.
+//! The body of a reply: one message, or answers in the order of their requests, and the status behind them. Answers of
+//! many messages are not in that order: each of their messages is sent as it comes.
 
 use std::{
     collections::VecDeque,
@@ -124,6 +125,18 @@ impl Drop for Held {
     }
 }
 
+/// The messages of one answer, as they are made.
+pub trait Several: Send {
+    /// The next message; `None` behind the last. `Err` ends the stream.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Encoded, Status>>>;
+}
+
+impl std::fmt::Debug for dyn Several {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Several")
+    }
+}
+
 /// One answer on a stream, or its end.
 #[derive(Debug)]
 pub enum Answer {
@@ -131,7 +144,9 @@ pub enum Answer {
     Message(Encoded),
     /// A message that is still being made; the answers behind wait for it. `Err` ends the stream.
     Later(Task<Result<Encoded, Status>>),
-    /// The end.
+    /// Any number of messages. The answers behind do not wait for them.
+    Several(Box<dyn Several>),
+    /// The end, once all messages have been sent.
     End(Status),
 }
 
@@ -140,6 +155,12 @@ pub struct Answers {
     queue: mpsc::Receiver<Answer>,
     /// The answer that is next and not ready yet.
     next: Option<Task<Result<Encoded, Status>>>,
+    /// Answers of several messages that have begun. A message of theirs is made when there is room for it.
+    open: VecDeque<Box<dyn Several>>,
+    /// So many of them are sent side by side.
+    most_open: usize,
+    /// The end, which comes behind them.
+    end: Option<Status>,
     /// The task ends with the reply.
     _reader: Task<()>,
     metrics: Metrics,
@@ -151,7 +172,9 @@ impl Answers {
     /// Sends the answers that `reader` puts into `queue`, in their order. At the queue's bound the reader waits. The
     /// status of the end is counted in `metrics`.
     pub fn new(queue: mpsc::Receiver<Answer>, reader: Task<()>, metrics: Metrics) -> Answers {
-        Answers { queue, next: None, _reader: reader, metrics, deadline: None }
+        let most_open = queue.max_capacity();
+        let (next, open, end, deadline) = Default::default();
+        Answers { queue, next, open, most_open, end, _reader: reader, metrics, deadline }
     }
 
     /// The same, which end at that time: nobody waits for an answer after it, nor for an error of one request.
@@ -170,7 +193,6 @@ impl Answers {
 
     /// The next message, or the end.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Encoded, Status>> {
-        let lost = || Err(Status::of(&Error::Internal("an answer was lost".to_owned())));
         if self.is_late(context) {
             let text =
                 format!("{DEADLINE_EXCEEDED}: the time of the stream was over before its end");
@@ -178,18 +200,67 @@ impl Answers {
             return Poll::Ready(Err(Status { code, text, retry_after_ms: None }));
         }
         loop {
-            if let Some(task) = &mut self.next {
-                let answer = ready!(Pin::new(task).poll(context));
-                self.next = None;
-                return Poll::Ready(answer.unwrap_or_else(|error| Err(Status::of(&error))));
+            // First: answers of several messages may always have one.
+            match self.poll_in_order(context) {
+                Poll::Ready(Some(message)) => return Poll::Ready(message),
+                Poll::Ready(None) => continue,
+                Poll::Pending => {}
             }
-            match ready!(self.queue.poll_recv(context)) {
-                Some(Answer::Message(encoded)) => return Poll::Ready(Ok(encoded)),
-                Some(Answer::Later(task)) => self.next = Some(task),
-                Some(Answer::End(status)) => return Poll::Ready(Err(status)),
-                None => return Poll::Ready(lost()),
+            let open = self.open.len();
+            if let Some(message) = self.poll_open(context) {
+                return Poll::Ready(message);
+            }
+            match &self.end {
+                Some(end) if self.open.is_empty() => return Poll::Ready(Err(end.clone())),
+                // There is room for another one.
+                None if self.open.len() < open => {}
+                Some(_) | None => return Poll::Pending,
             }
         }
+    }
+
+    /// The next answer of the queue, as far as it is one message; `None` where it is another one that has been taken in.
+    fn poll_in_order(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Encoded, Status>>> {
+        let lost = || Err(Status::of(&Error::Internal("an answer was lost".to_owned())));
+        if let Some(task) = &mut self.next {
+            let answer = ready!(Pin::new(task).poll(context));
+            self.next = None;
+            return Poll::Ready(Some(answer.unwrap_or_else(|error| Err(Status::of(&error)))));
+        }
+        if self.end.is_some() || self.most_open <= self.open.len() {
+            return Poll::Pending;
+        }
+        match ready!(self.queue.poll_recv(context)) {
+            Some(Answer::Message(encoded)) => return Poll::Ready(Some(Ok(encoded))),
+            Some(Answer::Later(task)) => self.next = Some(task),
+            Some(Answer::Several(several)) => self.open.push_back(several),
+            Some(Answer::End(status)) => match status.code {
+                // What has begun may end.
+                Code::Ok | Code::Unavailable => self.end = Some(status),
+                _ => return Poll::Ready(Some(Err(status))),
+            },
+            None => return Poll::Ready(Some(lost())),
+        }
+        Poll::Ready(None)
+    }
+
+    /// A message of an answer of several that is ready. Each of them has its turn.
+    fn poll_open(&mut self, context: &mut Context<'_>) -> Option<Result<Encoded, Status>> {
+        for _ in 0..self.open.len() {
+            let mut several = self.open.pop_front()?;
+            match several.poll_next(context) {
+                Poll::Ready(Some(message)) => {
+                    self.open.push_back(several);
+                    return Some(message);
+                }
+                Poll::Ready(None) => {}
+                Poll::Pending => self.open.push_back(several),
+            }
+        }
+        None
     }
 }
 

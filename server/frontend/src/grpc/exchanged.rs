@@ -52,6 +52,7 @@ pub fn call<'a>(context: &'a Context, times: Times, id: Option<&'a str>) -> Call
         compression: level(settings.grpc.compression),
         forwarding: settings.forwarding.as_deref(),
         sequence: None,
+        takes_one: Some("the RPC"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     any::Any,
     collections::VecDeque,
-    convert::Infallible,
+    fmt,
     future::poll_fn,
     pin::Pin,
     sync::Arc,
@@ -102,8 +102,22 @@ impl Segments {
     }
 
     /// A body that is made while it is sent.
-    pub fn coming(body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static) -> Segments {
+    pub fn coming(body: impl Body<Data = Bytes, Error = BrokenOff> + Send + 'static) -> Segments {
         Segments { coming: Some(Coming(Box::pin(body))), ..Segments::default() }
+    }
+
+    /// The same body, and behind it one that is made while it is sent. Its client learns no length.
+    #[must_use]
+    pub fn followed_by(
+        self,
+        body: impl Body<Data = Bytes, Error = BrokenOff> + Send + 'static,
+    ) -> Segments {
+        Segments { coming: Some(Coming(Box::pin(body))), ..self }
+    }
+
+    /// Takes the segments that are not written yet.
+    pub fn take_pieces(&mut self) -> VecDeque<Bytes> {
+        std::mem::take(&mut self.bytes)
     }
 
     /// Keeps a value until this body has left, or is given up.
@@ -143,8 +157,25 @@ impl Segments {
     }
 }
 
+/// The rest of a body does not come: it ends without its end, so that nobody takes a part for all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenOff {
+    /// Why.
+    pub text: String,
+    /// Was it the time that was over?
+    pub is_late: bool,
+}
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for BrokenOff {}
+
 /// A body that is made while it is sent.
-struct Coming(Pin<Box<dyn Body<Data = Bytes, Error = Infallible> + Send>>);
+struct Coming(Pin<Box<dyn Body<Data = Bytes, Error = BrokenOff> + Send>>);
 
 impl std::fmt::Debug for Coming {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -190,22 +221,30 @@ impl From<Bytes> for Segments {
 
 impl Segments {
     /// The next piece; `None` at the end.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    ///
+    /// # Errors
+    /// Where the rest does not come.
+    pub fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         match (self.bytes.pop_front(), &mut self.coming) {
             (None, Some(coming)) => {
                 let frame = ready!(coming.0.as_mut().poll_frame(context));
-                let data = frame.map(|Ok(frame)| frame.into_data().unwrap_or_default());
-                Poll::Ready(data)
+                Poll::Ready(frame.map(|it| it.map(|it| it.into_data().unwrap_or_default())))
             }
-            (bytes, _) => Poll::Ready(bytes),
+            (bytes, _) => Poll::Ready(bytes.map(Ok)),
         }
     }
 
     /// The next piece; `None` at the end.
     ///
+    /// # Errors
+    /// Where the rest does not come.
+    ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Bytes> {
+    pub async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
@@ -223,7 +262,7 @@ impl Segments {
     }
 
     /// As a part of another body, see [`Segments::coming`].
-    pub fn into_part(self) -> impl Body<Data = Bytes, Error = Infallible> + Unpin + Send {
+    pub fn into_part(self) -> impl Body<Data = Bytes, Error = BrokenOff> + Unpin + Send {
         Inner(self)
     }
 }
@@ -233,13 +272,13 @@ struct Inner(Segments);
 
 impl Body for Inner {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_next(context).map(|it| it.map(|it| Ok(Frame::data(it))))
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        self.0.poll_next(context).map(|it| it.map(|it| it.map(Frame::data)))
     }
 }
 

@@ -182,7 +182,7 @@ pub async fn inference_of_plain<C: HttpCodec>(
 }
 
 /// What is known of a request by its head. `encoding` is that of its body.
-fn call<'a>(
+pub(super) fn call<'a>(
     service: &'a Service,
     parts: &'a Parts,
     encoding: Option<Encoding>,
@@ -200,6 +200,7 @@ fn call<'a>(
         compression: settings.compression.then(Compression::fast),
         forwarding: settings.forwarding.as_deref(),
         sequence: None,
+        takes_one: Some("HTTP end point"),
     })
 }
 

@@ -2,7 +2,6 @@
 //! another site may read. Whatever leaves as a body of HTTP has been here.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -15,7 +14,12 @@ use hyper::{
     body::{Body, Frame, SizeHint},
 };
 
-use super::{body::Segments, cors, parts::Parts, server_timing};
+use super::{
+    body::{BrokenOff, Segments},
+    cors,
+    parts::Parts,
+    server_timing,
+};
 use crate::exchange::request_id::{RequestIds, X_REQUEST_ID};
 use inference::access::Origins;
 
@@ -71,13 +75,13 @@ pub struct Marked(Segments);
 
 impl Body for Marked {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_next(context).map(|it| it.map(|it| Ok(Frame::data(it))))
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        self.0.poll_next(context).map(|it| it.map(|it| it.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {

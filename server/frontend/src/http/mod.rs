@@ -12,6 +12,7 @@ pub mod examples;
 pub mod failed;
 pub mod framing;
 mod front;
+pub mod in_parts;
 pub mod inference;
 pub mod listing;
 mod marks;

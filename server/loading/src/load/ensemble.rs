@@ -108,6 +108,8 @@ impl Loader {
             run_room: RunRoom::default(),
             pipeline: None,
             answers_calls: false,
+            streams: false,
+            is_decoupled: false,
             model: None,
             processes: Processes::default(),
             dispatch,

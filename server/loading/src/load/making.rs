@@ -23,6 +23,7 @@ use crate::{
         load_watch::PhaseLimit,
         loader::Loader,
         options::{first_response_ms, gpu_accelerators, op_libraries},
+        own_config::{check_parts, is_decoupled},
         placement::Plan,
         precision::add_precision,
         queue_settings::asked_niceness,
@@ -88,6 +89,7 @@ impl Loader {
         let own = self.completed_by_itself(&*model)?;
         let own = own.as_ref().map(|it| load.with_config(it));
         let load = own.as_ref().unwrap_or(load);
+        check_parts(load.raw, &*model)?;
         let raw = load.raw;
         self.tell_config(load, &*model, plan)?;
         let mut settled = self.settle_merging(load, plan, &*model)?;
@@ -165,7 +167,12 @@ impl Loader {
             );
         }
         let slots = instances::limit(slots, &completed.config, plan, limiter)?;
-        let config = completed.config;
+        let is_decoupled = is_decoupled(&completed.raw);
+        let mut config = completed.config;
+        if config.response_cache && model.streams() {
+            log.warn("response_cache is ignored, as the model answers in parts");
+            config.response_cache = false;
+        }
         let options = ModelOptions {
             tags: config.metric_tags.clone(),
             gpu_uuid: self.only_gpu(plan),
@@ -177,8 +184,9 @@ impl Loader {
             metrics.warm_up(warm_up);
         }
         let keeps_state = model.keeps_state();
-        let answers_calls = model.answers_calls();
-        let time_follows_values = model.time_follows_values();
+        let (answers_calls, streams) = (model.answers_calls(), model.streams());
+        // No client's thread is to run what waits until clients have read.
+        let time_follows_values = model.time_follows_values() || streams;
         let processes = model.processes();
         let runs_elsewhere = plan.uses_gpus() || !processes.is_empty();
         metrics.has_processes(processes.clone());
@@ -229,6 +237,8 @@ impl Loader {
             pipeline,
             dispatch,
             answers_calls,
+            streams,
+            is_decoupled,
             model: Some(model),
             processes,
             metrics,

@@ -8,6 +8,25 @@ use crate::{
 };
 use serving::config::{model::Scheduling, raw};
 
+/// May a request to that model have any number of answers?
+pub(super) fn is_decoupled(raw: &raw::ModelConfig) -> bool {
+    raw.model_transaction_policy.is_some_and(|it| it.decoupled)
+}
+
+/// A model that is to give any number of answers must be able to.
+pub(super) fn check_parts(
+    raw: Option<&raw::ModelConfig>,
+    model: &dyn Model,
+) -> Result<(), CreateError> {
+    match raw.is_some_and(is_decoupled) && !model.streams() {
+        true => Err(CreateError::Refused(
+            "model_transaction_policy { decoupled: true }: the model gives each request one answer"
+                .to_owned(),
+        )),
+        false => Ok(()),
+    }
+}
+
 impl Loader {
     /// The configuration as the model's own code has completed it; `None` where it has added nothing.
     ///

@@ -79,6 +79,8 @@ impl Loader {
             config_json: self.reader.to_json(&completed.raw).to_string().into(),
             config_message: completed.raw,
             answers_calls: served.answers_calls,
+            streams: served.streams,
+            is_decoupled: served.is_decoupled,
             model: served.model.clone(),
             processes: served.processes.clone(),
             dispatch: Dispatch::Batches(Arc::clone(scheduler)),

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    convert::Infallible,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -11,6 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 
 use crate::codec::eventstream::{self, Broken};
+use frontend::http::body::BrokenOff;
 
 /// The frames of a body.
 pub struct EventStream<B: Body> {
@@ -33,12 +33,12 @@ impl<B: Body> EventStream<B> {
 
 impl<B: Body<Data = Bytes> + Unpin> Body for EventStream<B> {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));

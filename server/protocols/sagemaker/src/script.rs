@@ -25,6 +25,7 @@ use frontend::{
         answer::{Answer, owned_text},
         body::Segments,
         captures::CUSTOM_ATTRIBUTES,
+        in_parts::{Form, inference_in_parts},
         inference::{HttpCodec, Work, inference},
         parts::Parts,
         respond,
@@ -77,7 +78,13 @@ pub async fn infer(
         captured: observed.captured(),
         head: head.clone(),
     };
-    let mut answer = inference(hosting.http, model, parts, body, codec, sequence).await;
+    let mut answer = match model.streams {
+        true => {
+            let form = Form::Body;
+            inference_in_parts(hosting.http, model, parts, body, codec, sequence, form).await
+        }
+        false => inference(hosting.http, model, parts, body, codec, sequence).await,
+    };
     if let (Ok(response), Some(head)) = (&mut answer, head.get()) {
         head.put_into(response);
     }

@@ -86,6 +86,13 @@ impl Ensemble {
             let model = lookup
                 .find(&self.member(step), step.version)
                 .map_err(|why| MembersError(format!("step[{i}] ('{}'): {why}", step.model)))?;
+            if model.is_decoupled {
+                return Err(MembersError(format!(
+                    "step[{i}] ('{}'): the member gives a request any number of answers (model_transaction_policy {{ \
+                     decoupled: true }}), and an ensemble takes one of each",
+                    step.model
+                )));
+            }
             models.push(model);
         }
         let plan = self.plan_for(&models)?;

@@ -39,9 +39,8 @@ impl Inference {
             call.found = Some(&fresh);
         }
         if call.found.is_some_and(has_sequences) {
-            let rows = call.prepared.work.rows.max(1);
             let answer = self.compute(call, slot).await?;
-            model.metrics.success(rows, accepted.elapsed(), &answer.timings);
+            model.metrics.success(answer.rows, accepted.elapsed(), &answer.timings);
             return Ok(answer);
         }
         let looked = Instant::now();
@@ -61,9 +60,9 @@ impl Inference {
                 outputs,
                 parameters: Vec::new(),
                 timings: Timings::starting_at(looked),
+                rows: call.prepared.work.rows.max(1),
             });
         }
-        let rows = call.prepared.work.rows.max(1);
         // What the lookup took is no time in the queue.
         call.accepted = Instant::now();
         let answer = self.compute(call, slot).await?;
@@ -76,7 +75,7 @@ impl Inference {
             work_on(bytes, move || cache.put(key, &outputs, &name)).await?;
         }
         model.metrics.cache_miss(lookup + inserting.elapsed());
-        model.metrics.success(rows, accepted.elapsed(), &answer.timings);
+        model.metrics.success(answer.rows, accepted.elapsed(), &answer.timings);
         Ok(answer)
     }
 }

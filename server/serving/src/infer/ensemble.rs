@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
             Ok(NamedTensor { name: edge.name.clone(), tensor })
         });
         let outputs = outputs.collect::<Result<_, Error>>()?;
-        Ok(Answer { outputs, parameters: Vec::new(), timings })
+        Ok(Answer { outputs, parameters: Vec::new(), timings, rows: batch_rows })
     }
 
     /// Starts every step that is needed and whose tensors are there.
@@ -263,6 +263,7 @@ impl<'a> Run<'a> {
             };
             let outputs = step.outputs.iter().filter(|it| read(it.tensor));
             let request = InferenceRequest {
+                parts: None,
                 signature: 0,
                 id: self.request.id.clone(),
                 inputs,

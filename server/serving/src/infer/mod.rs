@@ -8,6 +8,7 @@ mod parts;
 mod pipeline;
 mod prepared;
 mod rows;
+pub mod stream;
 
 use std::{sync::Arc, time::Instant};
 
@@ -51,6 +52,8 @@ struct Answer {
     parameters: Parameters,
     /// Where the time went.
     timings: Timings,
+    /// Rows of the request, 1 where it has none.
+    rows: usize,
 }
 
 /// A request on its way: what was checked and what stays of it.
@@ -135,6 +138,9 @@ impl Inference {
         found: Option<&Resolved>,
         mut request: Box<InferenceRequest>,
     ) -> Result<(Option<Arc<str>>, Answer), Error> {
+        if model.streams && request.parts.is_none() {
+            return self.only_part(model, request).await;
+        }
         let trace = request.trace.take();
         let answer = self.traced(model, found, request, trace.as_deref()).await;
         if let Some(trace) = trace {
@@ -174,9 +180,9 @@ impl Inference {
         prepared.shape_key ^= model.run_room.key(&prepared.work);
         if model.answers_calls {
             prepared.work.about = Some(Arc::new(about(&request)));
+            prepared.work.parts = request.parts.clone();
         }
         let most_rows = face.max_batch_size;
-        let rows = prepared.work.rows.max(1);
         // Texts wait once they are rows.
         if let Some(trace) = trace.filter(|_| task.is_none()) {
             trace.queued(&prepared.work.inputs);
@@ -201,7 +207,10 @@ impl Inference {
             }
             _ => {
                 let answer = self.compute(call, None).await?;
-                model.metrics.success(rows, accepted.elapsed(), &answer.timings);
+                // The end of one that is answered in parts is counted where they end.
+                if !model.streams {
+                    model.metrics.success(answer.rows, accepted.elapsed(), &answer.timings);
+                }
                 answer
             }
         };
@@ -282,7 +291,7 @@ impl Inference {
         }
         let queue = done.timings.started.saturating_duration_since(accepted);
         let timings = Timings { queue, ..done.timings };
-        Ok(Answer { outputs, parameters: done.parameters, timings })
+        Ok(Answer { outputs, parameters: done.parameters, timings, rows })
     }
 
     /// Runs the members of the ensemble that the model is.

@@ -56,6 +56,18 @@ impl ModelMetrics {
     /// Counts one request of so many rows that was answered with a result, `total` after it was accepted. The timings
     /// are those of the execution that it was a part of.
     pub fn success(&self, rows: usize, total: Duration, timings: &Timings) {
+        self.success_in_parts(rows, Some(total), total, timings);
+    }
+
+    /// The same of one that was answered in parts, the first of them so long after it was accepted; `None` where there
+    /// was none.
+    pub fn success_in_parts(
+        &self,
+        rows: usize,
+        first: Option<Duration>,
+        total: Duration,
+        timings: &Timings,
+    ) {
         let counts = self.0.counters.mine();
         let [input, infer, output] =
             [timings.input, timings.infer, timings.output].map(nanoseconds);
@@ -68,8 +80,8 @@ impl ModelMetrics {
         counts.compute_output.fetch_add(output, Relaxed);
         counts.rows.fetch_add(rows as u64, Relaxed);
         counts.last_ms.store(wall_clock_ms(), Relaxed);
-        if let Some(first_response) = &counts.first_response {
-            first_response.observe(total / 1_000_000);
+        if let (Some(first_response), Some(first)) = (&counts.first_response, first) {
+            first_response.observe(nanoseconds(first) / 1_000_000);
         }
         if let Some(tensorflow) = &self.0.series.tensorflow {
             tensorflow.mine(TensorFlowCounts::new).success(rows, [total, queue, infer]);

@@ -293,6 +293,7 @@ impl<P: Protocol> Session<P> {
         let mut body = response.into_body();
         let mut head = frame::header(opcode, body.length());
         while let Some(data) = body.next().await {
+            let data = data.map_err(io::Error::other)?;
             if head.len() + data.len() <= SMALL {
                 head.extend_from_slice(&data);
                 continue;

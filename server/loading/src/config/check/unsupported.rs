@@ -8,12 +8,15 @@ use serving::config::raw::{
 /// Notes every field whose function is not there. `backend` is the engine's name.
 pub(crate) fn unsupported(raw: &RawConfig, backend: &str, engines: &Engines, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
-    let refused = [(
-        "model_transaction_policy { decoupled: true }",
-        raw.model_transaction_policy.is_some_and(|it| it.decoupled),
-    )];
-    for (field, _) in refused.iter().filter(|(_, given)| *given) {
-        report.problem(format!("{field} is not supported: each request gets one answer"));
+    let is_decoupled = raw.model_transaction_policy.is_some_and(|it| it.decoupled);
+    if is_decoupled && !engines.description(backend).streams {
+        let who = match backend {
+            "" => "an ensemble".to_owned(),
+            name => format!("the backend '{name}'"),
+        };
+        report.problem(format!(
+            "model_transaction_policy {{ decoupled: true }} is not supported: {who} gives each request one answer"
+        ));
     }
     if matches!(scheduling, Some(SchedulingChoice::EnsembleScheduling(_)))
         && raw.platform != "ensemble"

@@ -166,7 +166,8 @@ fn what_is_not_supported_is_refused_before_anything_is_loaded() {
     refused(
         "backend: 'onnxruntime' runtime: 'other.so' model_transaction_policy { decoupled: true }",
         &[],
-        "2 problems\n- model_transaction_policy { decoupled: true } is not supported: each request gets one answer\n\
+        "2 problems\n- model_transaction_policy { decoupled: true } is not supported: the backend 'onnxruntime' gives \
+         each request one answer\n\
          - runtime 'other.so' is not supported; expected nothing, or 'libtriton_onnxruntime.so'",
     );
 }

@@ -14,7 +14,7 @@ use super::{
 use formats::{body_memo::BodyMemo, signature_name::SIGNATURE_NAME};
 use frontend::{
     exchange::{
-        self, Arrived, Codec, Decoded, Failure, Prepared,
+        self, Arrived, Call, Codec, Decoded, Failure, Prepared, Replies,
         payload::{Nowhere, Payload},
     },
     grpc::{
@@ -73,7 +73,9 @@ pub(super) async fn prepare(
     };
     let failed = |error| Failure::of(id.map(Into::into), error);
     let model = found.map_err(failed)?;
-    let (call, body) = (call(context, times, id), Payload::<Nowhere>::from(message));
+    let takes_one = (frame == Frame::Unary).then_some("ModelInfer RPC");
+    let call = Call { takes_one, ..call(context, times, id) };
+    let body = Payload::<Nowhere>::from(message);
     let (memo, signature) = (context.memo.clone(), model.signature.clone());
     let codec = ModelInfer { frame, named, memo, signature };
     let limits = &front.settings.messages;
@@ -88,6 +90,15 @@ pub(super) async fn run(
 ) -> Result<Encoded, Failure> {
     let call = call(context, times, None);
     Ok(prepared.run(&context.front.serving, &call).await?.into())
+}
+
+/// Runs a request on a model that answers in parts, each of which becomes a response.
+pub(super) fn stream(
+    context: &Context,
+    prepared: Prepared<ModelInfer>,
+    times: Times,
+) -> Result<Replies<ModelInfer>, Failure> {
+    prepared.stream(&context.front.serving, &call(context, times, None))
 }
 
 /// The codec of `ModelInferRequest` and of its response.
@@ -117,6 +128,14 @@ pub(super) enum Parsed<'b> {
 pub(super) struct Format {
     forms: Forms,
     frame: Frame,
+    /// Is a response without outputs wanted behind the last part?
+    pub(super) ends_empty: bool,
+}
+
+impl Format {
+    fn plain(frame: Frame) -> Format {
+        Format { forms: Forms::new(), frame, ends_empty: false }
+    }
 }
 
 impl Codec for ModelInfer {
@@ -168,18 +187,23 @@ impl Codec for ModelInfer {
     ) -> Result<Decoded<Format>, Failure> {
         let (body, message) = match message {
             Parsed::Known(request) => {
-                let format = Format { forms: Forms::new(), frame: self.frame };
+                let format = Format::plain(self.frame);
                 return Ok(Decoded { request, format, shared: None });
             }
             Parsed::New(body, message) => (body, message),
         };
         let names = message.target().names(body);
-        let (request, ReplyWishes { forms, shared }) = request::decode(signature, message, grant)?;
-        let is_plain = forms.is_empty() && shared.is_none();
+        let (request, wishes) = request::decode(signature, message, grant)?;
+        let ReplyWishes { forms, shared, ends_empty } = wishes;
+        let is_plain = forms.is_empty() && shared.is_none() && !ends_empty;
         if is_plain && ptr::eq(signature, &*self.signature) {
             self.memo.remember(&self.signature, None, body, (&request, &names), &[]);
         }
-        Ok(Decoded { request, format: Format { forms, frame: self.frame }, shared })
+        Ok(Decoded { request, format: Format { forms, frame: self.frame, ends_empty }, shared })
+    }
+
+    fn mark_part(format: &mut Format, is_last: bool) {
+        format.frame = if is_last { Frame::Stream } else { Frame::Part };
     }
 
     fn encode_work(format: &Format, response: &InferenceResponse) -> usize {

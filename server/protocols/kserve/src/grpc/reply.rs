@@ -29,6 +29,8 @@ pub enum Frame {
     Unary,
     /// `ModelStreamInferResponse`, marked as the last response to its request.
     Stream,
+    /// The same, marked as one that is not the last.
+    Part,
 }
 
 /// Encodes `response` with the prefix of the message. `forms` are the forms of outputs that the request names.
@@ -58,8 +60,10 @@ pub fn encode(
     for (name, value) in &response.parameters {
         said(&mut head, name, value);
     }
-    if frame == Frame::Stream {
-        parameter(&mut head, 4, "triton_final_response", 1, 1);
+    match frame {
+        Frame::Unary => {}
+        Frame::Stream => parameter(&mut head, 4, "triton_final_response", 1, 1),
+        Frame::Part => parameter(&mut head, 4, "triton_final_response", 1, 0),
     }
     let mut raw: SmallVec<[Option<Cow<'_, Tensor>>; 2]> = SmallVec::new();
     for NamedTensor { name, tensor } in &response.outputs {
@@ -82,7 +86,7 @@ pub fn encode(
     let length = head.len() - LEAD + tensors;
     let (message, nested) = match frame {
         Frame::Unary => (length, None),
-        Frame::Stream => (field(length), Some(length)),
+        Frame::Stream | Frame::Part => (field(length), Some(length)),
     };
     if MOST < message {
         let problem = format!(

@@ -26,6 +26,8 @@ pub struct ReplyWishes {
     pub forms: Forms,
     /// The inputs and outputs in shared memory; usually `None`.
     pub shared: Option<Box<SharedParts>>,
+    /// Is a response without outputs wanted behind the last part of an answer in parts?
+    pub ends_empty: bool,
 }
 
 /// Forms of outputs other than raw.
@@ -69,7 +71,7 @@ pub fn decode(
         inputs: Vec::with_capacity(inputs.len().min(signature.inputs.len())),
         ..InferenceRequest::default()
     };
-    read_parameters(&mut request, &parameters)?;
+    let ends_empty = read_parameters(&mut request, &parameters)?;
     let mut shared = SharedParts::default();
     let mut data = RawData { given: raw.len(), rest: raw.into_iter() };
     let total = inputs.len();
@@ -122,7 +124,8 @@ pub fn decode(
         request.outputs.push(name);
     }
     let shares = !shared.inputs.is_empty() || !shared.outputs.is_empty();
-    Ok((request, ReplyWishes { forms, shared: shares.then(|| Box::new(shared)) }))
+    let shared = shares.then(|| Box::new(shared));
+    Ok((request, ReplyWishes { forms, shared, ends_empty }))
 }
 
 /// The raw tensors of `raw_input_contents` that no input has taken yet.
@@ -131,8 +134,9 @@ struct RawData {
     rest: smallvec::IntoIter<[Bytes; 2]>,
 }
 
-fn read_parameters(request: &mut InferenceRequest, given: &Parameters<'_>) -> Result<(), Error> {
-    let (mut id, mut start, mut end) = (None, false, false);
+/// Reads the parameters of a request. Does the client want a response without outputs behind the last part?
+fn read_parameters(request: &mut InferenceRequest, given: &Parameters<'_>) -> Result<bool, Error> {
+    let (mut id, mut start, mut end, mut ends_empty) = (None, false, false, false);
     for (&key, &value) in given {
         let place = ParameterPlace { of: "", key };
         match key {
@@ -155,8 +159,9 @@ fn read_parameters(request: &mut InferenceRequest, given: &Parameters<'_>) -> Re
                 let timeout = Duration::from_micros(parameters::integer(place, value, 0)?);
                 request.queue_timeout = Some(timeout).filter(|it| !it.is_zero());
             }
-            // Every request has one response, which is always the last.
-            "triton_enable_empty_final_response" => drop(parameters::boolean(place, value)?),
+            "triton_enable_empty_final_response" => {
+                ends_empty = parameters::boolean(place, value)?;
+            }
             name if name.starts_with("triton_") => {
                 return Err(Error::InvalidRequest(format!(
                     "parameter '{name}': names that begin with 'triton_' are reserved; expected another name, or \
@@ -170,7 +175,7 @@ fn read_parameters(request: &mut InferenceRequest, given: &Parameters<'_>) -> Re
         }
     }
     request.sequence = id.map(|id| Sequence { id, start, end });
-    Ok(())
+    Ok(ends_empty)
 }
 
 /// Looks up an input by its name, and refuses one that is given twice.

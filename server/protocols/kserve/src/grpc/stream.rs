@@ -1,19 +1,26 @@
-//! The streaming call: several requests at the same time, answered in their order.
+//! The streaming call: several requests at the same time, answered in their order; those to decoupled models by any
+//! number of responses, as they come.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    task::{Context as Polling, Poll, ready},
+    time::Instant,
+};
 
 use h2::RecvStream;
 use tokio::sync::mpsc;
 
-use super::infer;
+use super::infer::{self, ModelInfer};
 use crate::grpc::{Method, reply::Frame};
 use frontend::{
-    exchange::Failure,
+    drain::Guard,
+    exchange::{Failure, Replies},
     grpc::{
-        body::{Answer, Answers, Encoded},
+        body::{Answer, Answers, Encoded, Several},
         context::{Answered, Context},
         exchanged::Times,
         failure,
+        message::OneUnderWay,
         messages::encode,
         metadata,
         proto::{
@@ -72,6 +79,21 @@ async fn read(
         let deadline = front.serving.deadline(None).into_iter().chain(ends).min();
         let times = Times { began, deadline };
         match infer::prepare(&context, message, times, Frame::Stream).await {
+            Ok(prepared) if prepared.model().is_decoupled => {
+                match infer::stream(&context, prepared, times) {
+                    Ok(replies) => place.send(Answer::Several(Box::new(Parts {
+                        ends_empty: replies.format().is_some_and(|it| it.ends_empty),
+                        has_sent_last: false,
+                        context: context.clone(),
+                        replies: Some(replies),
+                        ends_at_error,
+                        _under_way: messages.begin_answer(),
+                        _guard: front.serving.drain.guard(),
+                    }))),
+                    Err(failure) if ends_at_error => return end(&context, failure),
+                    Err(failure) => place.send(Answer::Message(error_message(&context, &failure))),
+                }
+            }
             Ok(prepared) => {
                 let (context, under_way) = (context.clone(), messages.begin_answer());
                 place.send(Answer::Later(Task::spawn(async move {
@@ -89,6 +111,59 @@ async fn read(
     }
 }
 
+/// The responses to a request to a decoupled model.
+struct Parts {
+    context: Arc<Context>,
+    /// `None` once there is no further one.
+    replies: Option<Replies<ModelInfer>>,
+    /// Is a response without outputs owed where no part was said to be the last?
+    ends_empty: bool,
+    has_sent_last: bool,
+    ends_at_error: bool,
+    _under_way: OneUnderWay,
+    /// The server does not end before it.
+    _guard: Guard,
+}
+
+impl Several for Parts {
+    fn poll_next(&mut self, context: &mut Polling<'_>) -> Poll<Option<Result<Encoded, Status>>> {
+        let Some(replies) = &mut self.replies else { return Poll::Ready(None) };
+        let next = match ready!(replies.poll_next(context)) {
+            Some(Ok(answer)) => {
+                self.has_sent_last = replies.has_taken_last();
+                return Poll::Ready(Some(Ok(answer.into())));
+            }
+            Some(Err(failure)) if self.ends_at_error => Some(Err(end(&self.context, failure))),
+            Some(Err(failure)) => Some(Ok(error_message(&self.context, &failure))),
+            None if self.ends_empty && !self.has_sent_last => Some(Ok(empty_message(replies))),
+            None => None,
+        };
+        self.replies = None;
+        Poll::Ready(next)
+    }
+}
+
+/// The response without outputs that says that there is no further one.
+fn empty_message(replies: &Replies<ModelInfer>) -> Encoded {
+    let signature = &replies.model().signature;
+    encode(&ModelStreamInferResponse {
+        error_message: String::new(),
+        infer_response: Some(ModelInferResponse {
+            model_name: signature.model.to_string(),
+            model_version: signature.version.to_string(),
+            id: replies.id().map(|it| it.to_string()).unwrap_or_default(),
+            parameters: [last()].into(),
+            ..ModelInferResponse::default()
+        }),
+    })
+}
+
+/// The parameter by which a response says that it is the last one.
+fn last() -> (String, InferParameter) {
+    let parameter_choice = Some(ParameterChoice::BoolParam(true));
+    ("triton_final_response".to_owned(), InferParameter { parameter_choice })
+}
+
 /// A failure as the status of the call's end.
 fn end(context: &Context, failure: Failure) -> Status {
     failure::log(&context.front.serving, &context.id, &Method::ModelStreamInfer, &failure);
@@ -98,12 +173,11 @@ fn end(context: &Context, failure: Failure) -> Status {
 /// A failure as a response message.
 fn error_message(context: &Context, failure: &Failure) -> Encoded {
     failure::log(&context.front.serving, &context.id, &Method::ModelStreamInfer, failure);
-    let last = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(true)) };
     encode(&ModelStreamInferResponse {
         error_message: failure::status(failure).text,
         infer_response: Some(ModelInferResponse {
             id: failure.id.as_deref().unwrap_or_default().to_owned(),
-            parameters: [("triton_final_response".to_owned(), last)].into(),
+            parameters: [last()].into(),
             ..ModelInferResponse::default()
         }),
     })

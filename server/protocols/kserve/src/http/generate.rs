@@ -12,8 +12,10 @@ use frontend::{
     http::{
         address::ModelPath,
         answer::{Answer, find},
+        in_parts::{Form, inference_in_parts, inference_of_one_part},
         inference::{HttpCodec, inference, of_request},
         parts::Parts,
+        respond,
         service::Service,
     },
 };
@@ -37,7 +39,7 @@ pub async fn events(
     answer(service, path, parts, body, Framing::Events).await
 }
 
-/// Engines give one response to a request, so the status is known before the stream begins.
+/// Of a decoupled model each response is an event. Of any other one it is the only one.
 async fn answer(
     service: &Service,
     path: &ModelPath<'_>,
@@ -46,7 +48,28 @@ async fn answer(
     framing: Framing,
 ) -> Answer {
     let model = find(service, path, parts).await?;
-    inference(service, model, parts, body, Generate { framing }, None).await
+    let codec = Generate { framing };
+    match (framing, model.is_decoupled) {
+        (_, false) => inference(service, model, parts, body, codec, None).await,
+        // In boxes: the futures of other requests stay small.
+        (Framing::Object, true) => {
+            let answer = inference_of_one_part(service, model, parts, body, codec, NOT_ONE);
+            Box::pin(answer).await
+        }
+        (Framing::Events, true) => {
+            let form = Form::Events(error_event);
+            Box::pin(inference_in_parts(service, model, parts, body, codec, None, form)).await
+        }
+    }
+}
+
+/// Of a decoupled model that gave another number of responses.
+const NOT_ONE: &str = "generate expects model to produce exactly 1 response, use generate stream for model that \
+                       generates various number of responses";
+
+/// An error behind the first event.
+fn error_event(error: &Error) -> Bytes {
+    [&b"data: "[..], &respond::error_body(error), b"\n\n"].concat().into()
 }
 
 /// The codec of the extension.

@@ -194,6 +194,10 @@ impl Work {
         };
         let (mut body, mut length) = (Vec::new(), 0);
         while let Some(data) = inner.next().await {
+            let data = match data {
+                Ok(data) => data,
+                Err(broken) => return failure(&broken.to_string()),
+            };
             length += data.len();
             if let Some(held) = &mut held {
                 held.cover(length);

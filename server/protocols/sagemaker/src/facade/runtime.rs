@@ -19,7 +19,7 @@ use super::{
     operations::{self, is_operation},
 };
 use crate::{
-    codec::eventstream,
+    codec::eventstream::{self, Broken},
     event_stream::EventStream,
     front::{Hosting, SageMaker},
     invocations::parse,
@@ -27,7 +27,13 @@ use crate::{
 };
 use frontend::{
     exchange::{intake::Received, payload::Payload, rendering::Rendering},
-    http::{address::RequestHead, answer::failed, body::Segments, failed::Failed, parts::Parts},
+    http::{
+        address::RequestHead,
+        answer::failed,
+        body::{BrokenOff, Segments},
+        failed::Failed,
+        parts::Parts,
+    },
 };
 use inference::{error::Kind, identifier::new_uuid};
 
@@ -229,6 +235,12 @@ fn text_of(response: &Response<Segments>) -> String {
     String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
 }
 
+/// What the last frame says of a body that breaks off.
+fn broken(body: BrokenOff) -> (Broken, String) {
+    let BrokenOff { text, is_late } = body;
+    (if is_late { Broken::TimeExceeded } else { Broken::Off }, text)
+}
+
 /// The reply as an event stream: each part leaves as soon as it is there.
 fn framed(response: Response<Segments>) -> Response<Segments> {
     if !response.status().is_success() {
@@ -241,7 +253,7 @@ fn framed(response: Response<Segments>) -> Response<Segments> {
     if let Some(content_type) = head.headers.insert(CONTENT_TYPE, frames) {
         head.headers.insert(INNER_CONTENT_TYPE, content_type);
     }
-    let frames = EventStream::new(inner.into_part(), |never| match never {});
+    let frames = EventStream::new(inner.into_part(), broken);
     let mut body = Segments::coming(frames);
     body.set_spent(spent);
     Response::from_parts(head, body)

@@ -215,7 +215,8 @@ fn order_excludes_priorities_and_delays() {
 #[test]
 fn what_is_not_supported_is_named() {
     let decoupled = "model_transaction_policy { decoupled: true }";
-    refused(decoupled, &[&format!("{decoupled} is not supported: each request gets one answer")]);
+    let one = "is not supported: the backend 'onnxruntime' gives each request one answer";
+    refused(decoupled, &[&format!("{decoupled} {one}")]);
     refused(
         "instance_group { secondary_devices { } }",
         &["instance_group[0]: secondary_devices is not supported"],

@@ -1,0 +1,196 @@
+//! Answers in parts over HTTP. The first part decides the status; the others leave as they come, in chunks.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use hyper::{
+    StatusCode,
+    body::{Body, Frame, Incoming},
+};
+
+use crate::{
+    exchange::{
+        self, Call, Failure, Replies, failure, failure_lines::FailureLines, payload::Payload,
+    },
+    http::{
+        answer::Answer,
+        body::{BrokenOff, Segments},
+        encoding,
+        inference::{HttpCodec, call},
+        parts::Parts,
+        respond,
+        service::Service,
+    },
+};
+use ::inference::{
+    error::{Error, Kind},
+    request::Sequence,
+};
+use ::serving::ServedModel;
+use formats::EncodedReply;
+
+/// How the parts of an answer are sent.
+#[derive(Clone, Copy)]
+pub enum Form {
+    /// One behind the other, as one body. It breaks off at an error behind the first part. A single part has a length.
+    Body,
+    /// Each by itself. An error behind the first part is written as this says, and ends the body.
+    Events(fn(&Error) -> Bytes),
+}
+
+/// Runs a request on `model`, which answers in parts, and sends them as they come. An answer without parts has no body.
+pub async fn inference_in_parts<C: HttpCodec>(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: impl Into<Payload<'_, Incoming>>,
+    codec: C,
+    sequence: Option<&Sequence>,
+    form: Form,
+) -> Answer {
+    let mut replies = begin(service, model, parts, body.into(), codec, sequence).await?;
+    let Some(first) = replies.next().await else { return Ok(respond::empty(StatusCode::OK)) };
+    let first = first?;
+    // It is asked for the end, too: the request is counted there.
+    let is_only = matches!(form, Form::Body) && replies.is_at_end();
+    let rest = if is_only { replies.next().await.transpose()? } else { None };
+    let mut response = respond::ok(first.reply);
+    response.body_mut().hold(first.permit);
+    if is_only && rest.is_none() {
+        return Ok(response);
+    }
+    let rest = Rest {
+        replies: Some(replies),
+        ready: VecDeque::new(),
+        form,
+        method: parts.method.as_str().to_owned(),
+        path: parts.uri.path().to_owned(),
+        id: service.request_id(parts, None),
+        lines: service.serving.failure_lines.clone(),
+    };
+    let body = std::mem::take(response.body_mut());
+    *response.body_mut() = body.followed_by(rest);
+    Ok(response)
+}
+
+/// Runs a request on `model`, which may answer in any number of parts, where one is taken.
+///
+/// # Errors
+/// Those of the request; [`Error::Internal`] with that text where there is not exactly one part.
+pub async fn inference_of_one_part<C: HttpCodec>(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: impl Into<Payload<'_, Incoming>>,
+    codec: C,
+    otherwise: &str,
+) -> Answer {
+    let mut replies = begin(service, model, parts, body.into(), codec, None).await?;
+    let not_one = || Failure::of(replies_id(parts, service), Error::Internal(otherwise.to_owned()));
+    let Some(only) = replies.next().await.transpose()? else { return Err(not_one()) };
+    if replies.next().await.transpose()?.is_some() {
+        return Err(not_one());
+    }
+    let mut response = respond::ok(only.reply);
+    response.body_mut().hold(only.permit);
+    Ok(response)
+}
+
+fn replies_id(parts: &Parts, service: &Service) -> Option<Arc<str>> {
+    Some(service.request_id(parts, None).into())
+}
+
+async fn begin<C: HttpCodec>(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: Payload<'_, Incoming>,
+    codec: C,
+    sequence: Option<&Sequence>,
+) -> Result<Replies<C>, Failure> {
+    let Service { serving, settings, .. } = service;
+    let encoding = encoding::of_body(&parts.headers, settings.compression)?;
+    // A compressed part would wait for the next one.
+    let call =
+        Call { sequence, takes_one: None, compression: None, ..call(service, parts, encoding)? };
+    // Boxed: the futures of other requests stay small.
+    let prepared =
+        Box::pin(exchange::prepare(serving, &settings.body, model, &call, body, codec)).await?;
+    prepared.stream(serving, &call)
+}
+
+/// The parts behind the first.
+struct Rest<C: HttpCodec> {
+    /// `None` once there is no further one.
+    replies: Option<Replies<C>>,
+    /// Pieces of the part that is sent at present.
+    ready: VecDeque<Bytes>,
+    form: Form,
+    method: String,
+    path: String,
+    /// The name of the request, for the log.
+    id: String,
+    lines: Arc<FailureLines>,
+}
+
+impl<C: HttpCodec> Rest<C> {
+    fn log(&self, failure: &Failure) {
+        let context = failure::Context {
+            method: &self.method,
+            path: Some(&self.path),
+            ..failure::Context::default()
+        };
+        failure::log(
+            &self.lines,
+            context,
+            &failure.error,
+            failure.id.as_deref().unwrap_or(&self.id),
+        );
+    }
+}
+
+impl<C: HttpCodec> Body for Rest<C> {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            let Some(replies) = &mut self.replies else { return Poll::Ready(None) };
+            match ready!(replies.poll_next(context)) {
+                Some(Ok(answer)) => {
+                    let EncodedReply { body, .. } = answer.reply;
+                    let mut segments = Segments::from(body);
+                    segments.hold(answer.permit);
+                    self.ready = segments.take_pieces();
+                }
+                Some(Err(failure)) => {
+                    self.log(&failure);
+                    self.replies = None;
+                    match self.form {
+                        Form::Events(say) => self.ready.push_back(say(&failure.error)),
+                        Form::Body => {
+                            let is_late = failure.error.kind() == Kind::DeadlineExceeded;
+                            let text = respond::excerpt(&failure.error);
+                            return Poll::Ready(Some(Err(BrokenOff { text, is_late })));
+                        }
+                    }
+                }
+                None => self.replies = None,
+            }
+        }
+    }
+}
+
+// Nothing in it is pinned.
+impl<C: HttpCodec> Unpin for Rest<C> {}
