@@ -15,7 +15,7 @@ use std::{
 
 use backend::{
     Ask, CallAnswer, CallCode, CallError, Control as Verb, Host, HostHandle, MetricChange,
-    NamedTensor, Parameter, PartSender, SequenceFlags,
+    NamedTensor, NotSent, Parameter, PartSender, SequenceFlags,
 };
 
 use crate::{
@@ -31,10 +31,11 @@ use inference::{
     error::Error,
     limits::{Budget, Permit},
     messages,
-    request::{InferenceRequest, Sequence, SequenceId},
+    request::{InferenceRequest, InferenceResponse, Sequence, SequenceId},
     trace::{Tracing, Transport},
 };
 use telemetry::metrics::{Metrics, OwnMetrics};
+use tokio::sync::Notify;
 
 /// What a [`Hosts`] answers with.
 pub struct HostParts {
@@ -196,22 +197,40 @@ impl Shared {
         model.admit()?;
         let mut permit = Permit::nothing(&self.parts.bytes);
         permit.make_room(bytes_of(&ask.inputs))?;
-        let is_streaming = model.model.as_ref().is_some_and(|it| it.streams());
-        if is_streaming {
-            return Err(Error::Unimplemented(format!(
-                "model '{}' is decoupled, which a model's own code cannot ask yet",
-                ask.model
-            )));
-        }
+        let is_decoupled = ask.is_decoupled;
         let request = self.request(ask, &model, deadline)?;
+        if is_decoupled && model.streams {
+            return self.stream(&model, request, permit, answer).await;
+        }
         let response = self.parts.inference.run(&model, request).await?;
         permit.cover(bytes_of(&response.outputs));
         // Held until the asking model has taken the answer, or does not wait for it any more.
         let permit = Mutex::new(Some(permit));
         answer.on_taken(move || drop(lock(&permit).take()));
-        let part = CallAnswer { outputs: response.outputs, parameters: response.parameters };
         // Nobody may wait any more.
-        let _ = answer.send(part);
+        let _ = answer.send(part_of(response));
+        Ok(())
+    }
+
+    /// Runs a request that is answered in parts, as fast as the asking model takes them.
+    async fn stream(
+        &self,
+        model: &Arc<ServedModel>,
+        request: InferenceRequest,
+        _inputs: Permit,
+        answer: &PartSender,
+    ) -> Result<(), Error> {
+        let mut responses = self.parts.inference.stream(model, request)?;
+        let taken = Arc::new(Notify::new());
+        let hears = taken.clone();
+        answer.on_taken(move || hears.notify_one());
+        while let Some(response) = responses.next().await {
+            let part = part_of(response?);
+            // A clone shares the bytes. What is taken meanwhile is remembered.
+            while answer.send(part.clone()) == Err(NotSent::Full) {
+                taken.notified().await;
+            }
+        }
         Ok(())
     }
 
@@ -262,6 +281,10 @@ impl Shared {
             _ => models.snapshot().find(id, version).ok_or_else(|| models.explain(id, version)),
         }
     }
+}
+
+fn part_of(response: InferenceResponse) -> CallAnswer {
+    CallAnswer { outputs: response.outputs, parameters: response.parameters }
 }
 
 fn bytes_of(tensors: &[NamedTensor]) -> usize {

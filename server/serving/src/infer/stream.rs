@@ -65,8 +65,9 @@ impl Inference {
     pub fn stream(
         &self,
         model: &Arc<ServedModel>,
-        mut request: InferenceRequest,
+        request: impl Into<Box<InferenceRequest>>,
     ) -> Result<Responses, Error> {
+        let mut request: Box<InferenceRequest> = request.into();
         let room = self.bytes.as_ref().map(|budget| {
             let room = budget.take(MOST_PART_BYTES);
             room.ok_or_else(|| {
@@ -117,7 +118,7 @@ impl Inference {
     pub(super) fn only_part<'a>(
         &'a self,
         model: &'a Arc<ServedModel>,
-        request: InferenceRequest,
+        request: Box<InferenceRequest>,
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
             if model.is_decoupled {

@@ -66,6 +66,7 @@ fn write_request(text: &mut String, request: &InferenceRequest) {
         parameters,
         leaves_shapes_to_graph: _,
         lineage: _,
+        parts: _,
         trace: _,
         signature: _,
     } = request;
