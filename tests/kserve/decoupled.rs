@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    time::Duration,
 };
 
 use frontend::grpc::proto::{
@@ -104,7 +105,8 @@ fn each_part_is_an_event_and_the_request_is_counted_once() {
     let reply = server.post(path, body(3)).expect(200);
     assert_eq!(reply.header("content-type"), Some("text/event-stream; charset=utf-8"));
     assert_eq!(reply.header("content-length"), None);
-    let events: Vec<&str> = reply.text().split_terminator("\n\n").collect();
+    let text = reply.text();
+    let events: Vec<&str> = text.split_terminator("\n\n").collect();
     assert_eq!(events.len(), 3, "{events:?}");
     for event in events {
         let event: serde_json::Value =
@@ -122,7 +124,8 @@ fn an_error_behind_the_first_part_is_an_event_and_one_before_it_is_the_status() 
     let server = start();
     let path = "/v2/models/faulty/generate_stream";
     let reply = server.post(path, body(1)).expect(200);
-    let (first, last) = reply.text().split_once("\n\n").unwrap();
+    let text = reply.text();
+    let (first, last) = text.split_once("\n\n").unwrap();
     assert!(first.contains("OUTPUT0"), "{first}");
     let last: serde_json::Value =
         serde_json::from_str(last.strip_prefix("data: ").unwrap()).unwrap();
@@ -224,6 +227,8 @@ fn answers_of_one_stream_do_not_wait_for_each_other() {
         }
     });
     wait_for("the endless request is counted as failed", || {
+        // The client's connection says that it has left.
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
         let stats = counted(&server, "free");
         (stats["inference_stats"]["fail"]["count"] == json!(1)).then_some(())
     });

@@ -13,9 +13,7 @@ use std::{
 use flate2::Compression;
 
 use super::{
-    Answer, Call, Codec, Failure, Prepared, Reply, Windows,
-    compression::Encoding,
-    encode,
+    Answer, Call, Codec, Failure, Prepared, Reply, Windows, compression, encode,
     offload::{LARGE, LARGE_COMPRESSED, offload},
 };
 use crate::serving::Serving;
@@ -27,8 +25,11 @@ use inference::{
 };
 use serving::{Responses, ServedModel};
 
-/// A part that is being encoded, and what encodes it.
+/// A part that was encoded, and what encodes it.
 type Encoded<C> = (Encoder<C>, Result<Answer<<C as Codec>::Reply>, Error>);
+
+/// A part that is being encoded elsewhere.
+type Encoding<C> = Pin<Box<dyn Future<Output = Result<Encoded<C>, Error>> + Send>>;
 
 /// The replies to one request, one for each part. Dropped before the last of them, it withdraws the request.
 pub struct Replies<C: Codec> {
@@ -36,7 +37,7 @@ pub struct Replies<C: Codec> {
     /// `None` while it encodes, and once it was lost.
     encoder: Option<Encoder<C>>,
     /// A long part.
-    encoding: Option<Pin<Box<dyn Future<Output = Result<Encoded<C>, Error>> + Send>>>,
+    encoding: Option<Encoding<C>>,
     model: Arc<ServedModel>,
     /// The client's name for the request.
     id: Option<Arc<str>>,
@@ -56,7 +57,7 @@ struct Encoder<C: Codec> {
     format: C::Format,
     windows: Option<Windows>,
     budget: Arc<Budget>,
-    compression: Option<(Encoding, Compression, usize)>,
+    compression: Option<(compression::Encoding, Compression, usize)>,
 }
 
 impl<C: Codec> Encoder<C> {

@@ -189,7 +189,11 @@ impl Responses {
             Poll::Ready(Err(error)) => match self.failure.take() {
                 // It has been counted where it ran, and says more.
                 Some(failure) => failure,
-                None => self.count_failed(refused(error)),
+                None => {
+                    // The instance may still work on others of its run.
+                    self.leave_run(|_| ());
+                    self.count_failed(refused(error))
+                }
             },
             Poll::Pending => match self.failure.take() {
                 Some(failure) => failure,
@@ -256,21 +260,24 @@ impl Responses {
         let count = move |ran: &Answer| {
             metrics.success_in_parts(ran.rows, first, total, &ran.timings);
         };
-        match (&self.ran, self.run.take()) {
-            (Some(ran), _) => count(ran),
-            // The instance still works on it, or on others of its run: nobody gives that up.
-            (None, Some(run)) => {
-                let held = self.model.clone();
-                drop(tokio::spawn(async move {
-                    if let Ok((_, ran)) = run.await {
-                        count(&ran);
-                    }
-                    drop(held);
-                }));
-            }
+        match &self.ran {
+            Some(ran) => count(ran),
             // A run that has failed was counted where it ran.
-            (None, None) => {}
+            None => self.leave_run(move |ran| count(&ran)),
         }
+    }
+
+    /// The instance may still work on it, or on others of its run: nobody gives that up. `then` is called when it has
+    /// succeeded.
+    fn leave_run(&mut self, then: impl FnOnce(Answer) + Send + 'static) {
+        let Some(run) = self.run.take() else { return };
+        let held = self.model.clone();
+        drop(tokio::spawn(async move {
+            if let Ok((_, ran)) = run.await {
+                then(ran);
+            }
+            drop(held);
+        }));
     }
 }
 
