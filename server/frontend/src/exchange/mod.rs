@@ -19,7 +19,7 @@ pub mod failure;
 pub mod failure_lines;
 mod foreseen;
 mod held_body;
-mod in_parts;
+pub mod in_parts;
 mod inflation;
 pub mod intake;
 pub mod offload;
@@ -34,7 +34,6 @@ use std::sync::Arc;
 pub use call::{Call, Wire, has_any};
 pub use codec::{Codec, Decoded, Reply};
 pub use failure::Failure;
-pub use in_parts::Replies;
 pub use inflation::{Arrived, Inflation};
 
 use crate::{memory::SharedMemory, serving::Serving};

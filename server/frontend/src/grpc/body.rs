@@ -219,7 +219,7 @@ impl Answers {
         }
     }
 
-    /// The next answer of the queue, as far as it is one message; `None` where it is another one that has been taken in.
+    /// The next answer of the queue, as far as it is one message; `None` where it is another one, which is taken in.
     fn poll_in_order(
         &mut self,
         context: &mut Context<'_>,

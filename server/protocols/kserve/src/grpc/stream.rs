@@ -14,7 +14,7 @@ use super::infer::{self, ModelInfer};
 use crate::grpc::{Method, reply::Frame};
 use frontend::{
     drain::Guard,
-    exchange::{Failure, Replies},
+    exchange::{Failure, in_parts::Replies},
     grpc::{
         body::{Answer, Answers, Encoded, Several},
         context::{Answered, Context},
