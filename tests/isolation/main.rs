@@ -25,6 +25,8 @@ mod isolation; // models in processes of their own
 #[cfg(feature = "python")]
 mod python_asks; // what such models ask of the server
 #[cfg(feature = "python")]
+mod python_decoupled; // several responses to one request
+#[cfg(feature = "python")]
 mod python_environments; // environments that they bring along
 #[cfg(feature = "python")]
 mod python_models; // models that are Python code

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::{
-    Client, Process, Reply, Repository, Server, check_end, infer, multi_model::start,
+    Client, Process, Reply, Repository, Server, check_end, infer, multi_model::start, post_head,
     python::python,
 };
 
@@ -55,6 +55,26 @@ def transform_fn(model, data, content_type, accept, context):
     return bytes(data) + b"|" + str(said).encode(), "application/x-own"
 "#;
 
+/// Answers piece by piece, and fails behind the second where it is told to.
+const PIECES: &str = r#"
+def model_fn(model_dir):
+    return None
+
+def input_fn(data, content_type):
+    return data
+
+def predict_fn(data, model):
+    return data.split()
+
+def output_fn(words, accept):
+    def pieces():
+        for at, word in enumerate(words):
+            if word == "fail":
+                raise ValueError("no such word")
+            yield word + ";"
+    return pieces(), "text/x-words"
+"#;
+
 /// `--python=` with numpy; `None` without one.
 fn interpreter() -> Option<String> {
     Some(format!("--python={}", python("requirements.txt")?.display()))
@@ -98,6 +118,25 @@ fn four_functions_are_the_model_and_its_bodies() {
         "inputs":[{"name":"body","datatype":"BYTES","shape":[1],"data":["Eve"]}]}"#;
     let reply = client.post(&infer("model"), &[], asked).expect(200).json();
     assert_eq!(reply["outputs"][0]["data"][0], r#"{"said": "hello Eve"}"#);
+}
+
+#[test]
+fn a_generator_is_sent_piece_by_piece() {
+    let repository = script(PIECES);
+    let Some(mut server) = hosted(&repository, &[]) else { return };
+    let mut client = connect(&mut server);
+    let text = ("content-type", "text/plain");
+    let reply = invoke(&mut client, &[text], "a b c").expect(200);
+    assert_eq!(reply.header("content-type"), Some("text/x-words"));
+    assert_eq!((reply.text().as_ref(), reply.header("content-length")), ("a;b;c;", None));
+    // Before the first piece there is a status; behind it the body breaks off.
+    assert_eq!(invoke(&mut client, &[text], "fail").expect(500).text(), "no such word");
+    let body = "a fail";
+    client.send(post_head("/invocations", &[text], body.len()) + body).unwrap();
+    assert!(client.try_reply().is_err());
+    // Where only one answer can be sent there is one piece.
+    let mut client = connect(&mut server);
+    assert_eq!(invoke(&mut client, &[text], "only").expect(200).text(), "only;");
 }
 
 #[test]

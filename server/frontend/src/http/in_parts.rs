@@ -15,7 +15,8 @@ use hyper::{
 
 use crate::{
     exchange::{
-        self, Call, Failure, Replies, failure, failure_lines::FailureLines, payload::Payload,
+        self, Call, Failure, failure, failure_lines::FailureLines, in_parts::Replies,
+        payload::Payload,
     },
     http::{
         answer::Answer,

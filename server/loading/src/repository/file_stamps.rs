@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread,
@@ -175,6 +176,19 @@ fn tree(path: &Path) -> Tree {
 }
 
 fn walk(dir: &Path, deeper: usize, skip: &dyn Fn(&Path) -> bool, tree: &mut Tree) {
+    let Ok(found) = fs::metadata(dir) else { return };
+    walk_below(dir, deeper, skip, tree, &mut vec![(found.dev(), found.ino())]);
+}
+
+/// `above`: the directory and those that it was reached by. A link to one of them would show the same files once more,
+/// under longer names: several such links would take all time.
+fn walk_below(
+    dir: &Path,
+    deeper: usize,
+    skip: &dyn Fn(&Path) -> bool,
+    tree: &mut Tree,
+    above: &mut Vec<(u64, u64)>,
+) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
@@ -183,7 +197,11 @@ fn walk(dir: &Path, deeper: usize, skip: &dyn Fn(&Path) -> bool, tree: &mut Tree
         }
         // Links are followed: what a mounted configuration map changes is where they lead.
         match fs::metadata(&path) {
-            Ok(it) if it.is_dir() && 0 < deeper => walk(&path, deeper - 1, skip, tree),
+            Ok(it) if it.is_dir() && 0 < deeper && !above.contains(&(it.dev(), it.ino())) => {
+                above.push((it.dev(), it.ino()));
+                walk_below(&path, deeper - 1, skip, tree, above);
+                above.pop();
+            }
             Ok(it) if it.is_file() => drop(tree.insert(path, FileIdentity::of(&it))),
             _ => {}
         }
@@ -193,7 +211,11 @@ fn walk(dir: &Path, deeper: usize, skip: &dyn Fn(&Path) -> bool, tree: &mut Tree
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs::File, os::unix::fs::PermissionsExt, time::UNIX_EPOCH};
+    use std::{
+        fs::File,
+        os::unix::fs::{PermissionsExt, symlink},
+        time::UNIX_EPOCH,
+    };
 
     fn write(path: &Path, text: &str) {
         fs::write(path, text).unwrap();
@@ -238,6 +260,19 @@ mod tests {
             write(&path, &before);
             assert_eq!(FileStamps::take(&found).since(&then), then, "{file}");
         }
+        fs::remove_dir_all(&found.dir).unwrap();
+    }
+
+    #[test]
+    fn links_that_lead_back_show_nothing_twice_and_take_no_time() {
+        let found = model("circle");
+        for name in 0..12 {
+            symlink(".", found.dir.join(format!("1/{name}"))).unwrap();
+        }
+        symlink("../1", found.dir.join("other")).unwrap();
+        let files: Vec<PathBuf> = tree(&found.dir).into_keys().collect();
+        let names = ["1/model.onnx", "config.pbtxt", "labels.txt", "other/model.onnx"];
+        assert_eq!(files, names.map(|it| found.dir.join(it)));
         fs::remove_dir_all(&found.dir).unwrap();
     }
 

@@ -14,7 +14,8 @@ use super::{
 use formats::{body_memo::BodyMemo, signature_name::SIGNATURE_NAME};
 use frontend::{
     exchange::{
-        self, Arrived, Call, Codec, Decoded, Failure, Prepared, Replies,
+        self, Arrived, Call, Codec, Decoded, Failure, Prepared,
+        in_parts::Replies,
         payload::{Nowhere, Payload},
     },
     grpc::{
