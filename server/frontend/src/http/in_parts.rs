@@ -68,6 +68,7 @@ pub async fn inference_in_parts<C: HttpCodec>(
     let rest = Rest {
         replies: Some(replies),
         ready: VecDeque::new(),
+        breaks: None,
         form,
         method: parts.method.as_str().to_owned(),
         path: parts.uri.path().to_owned(),
@@ -131,6 +132,8 @@ struct Rest<C: HttpCodec> {
     replies: Option<Replies<C>>,
     /// Pieces of the part that is sent at present.
     ready: VecDeque<Bytes>,
+    /// Why the body breaks off behind them.
+    breaks: Option<BrokenOff>,
     form: Form,
     method: String,
     path: String,
@@ -167,6 +170,9 @@ impl<C: HttpCodec> Body for Rest<C> {
             if let Some(piece) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
+            if let Some(breaks) = self.breaks.take() {
+                return Poll::Ready(Some(Err(breaks)));
+            }
             let Some(replies) = &mut self.replies else { return Poll::Ready(None) };
             match ready!(replies.poll_next(context)) {
                 Some(Ok(answer)) => {
@@ -183,7 +189,10 @@ impl<C: HttpCodec> Body for Rest<C> {
                         Form::Body => {
                             let is_late = failure.error.kind() == Kind::DeadlineExceeded;
                             let text = respond::excerpt(&failure.error);
-                            return Poll::Ready(Some(Err(BrokenOff { text, is_late })));
+                            self.breaks = Some(BrokenOff { text, is_late });
+                            // hyper writes out what it has when nothing is ready, and drops it at an error.
+                            context.waker().wake_by_ref();
+                            return Poll::Pending;
                         }
                     }
                 }
