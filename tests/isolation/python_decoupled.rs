@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::python_models::serve;
 use crate::support::{Repository, infer, wait_for};
 
-/// Sends as many responses as a request says, from a thread of its own. It dies behind the first where that is negative.
+/// Sends as many responses as a request says, from a thread of its own. It dies behind the first where that is < 0.
 const REPEAT: &str = r#"
 import os, threading, time
 import numpy as np

@@ -1,8 +1,8 @@
 //! What a model's own code may ask of the server: requests to other models, their loading, metrics of its own.
 //!
 //! A request of a model's code is one as of a client: it is admitted, counted, queued, merged and traced, and its bytes
-//! are taken of the same budget. It runs on the one thread of [`asks`], which waits most of the time. A request that
-//! would wait for itself is refused before it waits ([`lineage`]).
+//! are taken of the same budget. It runs on the one thread of `asks`, which waits most of the time. A request that
+//! would wait for itself is refused before it waits (`lineage`).
 
 mod asks;
 mod lineage;
