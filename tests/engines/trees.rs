@@ -683,7 +683,7 @@ fn folders_of_mlflow_are_served_by_the_file_of_their_flavor() {
         .copy("hub/onnx/model.onnx", "model_repository/fraud/1/model.onnx")
         .file("hub/MLmodel", mlmodel("transformers", "model_binary", "model"))
         .file("vectors/model.pkl", "\u{80}")
-        .file("vectors/MLmodel", mlmodel("catboost", "data", "model.cb"))
+        .file("vectors/MLmodel", mlmodel("catboost", "data", "model.cb").replace("python_", "r_"))
         .file("keras/data/model.keras", "PK\u{3}\u{4}model.weights.h5PK\u{5}\u{6}")
         .file("keras/MLmodel", mlmodel("tensorflow", "data", "data"));
     let flags = ["--exit-on-error=false", "--strict-readiness=false"];
@@ -712,10 +712,7 @@ fn folders_of_mlflow_are_served_by_the_file_of_their_flavor() {
         model["reason"].as_str().unwrap().to_owned()
     };
     let catboost = reason("vectors");
-    assert!(
-        catboost.contains("names the flavors catboost, python_function and no file"),
-        "{catboost}"
-    );
+    assert!(catboost.contains("names the flavors catboost, r_function and no file"), "{catboost}");
     assert!(catboost.contains("mlflow.<flavor>.save_model"), "{catboost}");
     let keras = reason("keras");
     assert!(keras.contains("this is a Keras model (.keras); python -c"), "{keras}");

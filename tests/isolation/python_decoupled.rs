@@ -1,5 +1,7 @@
 //! Python models that answer a request by any number of responses.
 
+use std::io::Read;
+
 use serde_json::{Value, json};
 
 use super::python_models::serve;
@@ -102,6 +104,9 @@ fn a_model_hears_that_its_client_has_left_in_the_middle() {
     let body = r#"{"times": 100000000}"#;
     let head = crate::support::post_head("/v2/models/repeat/generate_stream", &[], body.len());
     client.send(head + body).unwrap();
+    let mut seen = [0; 256];
+    let mut stream = client.stream();
+    assert!(0 < stream.read(&mut seen).unwrap());
     drop(client);
     server.wait_for_line("nobody waits any more");
     let mut client = server.client();

@@ -4,8 +4,9 @@
 use std::{
     io::{Read, Write},
     process::{Command, Stdio},
+    sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use reqwest::header::HeaderValue;
@@ -58,7 +59,7 @@ pub(crate) fn ask(helper: &str, host: &str) -> Option<HeaderValue> {
     }
 }
 
-/// The user and the password.
+/// The user and the password. How the program ends is not asked: the server waits for all of its children in one place.
 fn answer(helper: &str, server: &str) -> Result<(String, String), String> {
     let mut program = Command::new(helper)
         .arg("get")
@@ -71,29 +72,21 @@ fn answer(helper: &str, server: &str) -> Result<(String, String), String> {
     if let Some(mut input) = program.stdin.take() {
         let _ = input.write_all(server.as_bytes());
     }
-    let began = Instant::now();
-    let status = loop {
-        match program.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if began.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
-            Ok(None) => {
-                let _ = program.kill();
-                let _ = program.wait();
-                return Err(format!("it has not answered within {PATIENCE:?}"));
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-    };
-    let mut said = String::new();
-    if let Some(output) = program.stdout.take() {
+    let output = program.stdout.take().ok_or("it has no output")?;
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut said = String::new();
         let _ = output.take(LONGEST).read_to_string(&mut said);
-    }
-    if !status.success() {
-        let said = said.lines().next().unwrap_or_default().trim();
-        return Err(format!("it ended with {status}: {said}"));
-    }
-    let said: Value = serde_json::from_str(&said).map_err(|_| "expected JSON".to_owned())?;
-    let text = |name: &str| said[name].as_str().map(str::to_owned);
+        let _ = sender.send(said);
+    });
+    let said = receiver.recv_timeout(PATIENCE);
+    let _ = program.kill();
+    let _ = program.wait();
+    let said = said.map_err(|_| format!("it has not answered within {PATIENCE:?}"))?;
+    let json: Value = serde_json::from_str(&said).map_err(|_| {
+        format!("expected JSON, it said '{}'", said.lines().next().unwrap_or_default().trim())
+    })?;
+    let text = |name: &str| json[name].as_str().map(str::to_owned);
     text("Username").zip(text("Secret")).ok_or_else(|| "expected Username and Secret".to_owned())
 }
 

@@ -65,6 +65,11 @@ impl Engines {
         self.description(name).is_unread.is_some_and(|is_unread| is_unread(file))
     }
 
+    /// The same of a file of any engine's formats.
+    pub(crate) fn is_unread_by_all(&self, file: &Path) -> bool {
+        self.0.iter().any(|(_, it)| it.has_file(file) && it.is_unread.is_some_and(|of| of(file)))
+    }
+
     /// The engine that runs such files.
     pub(crate) fn runner_of_unread(&self) -> Option<&'static str> {
         self.0.iter().find(|(_, it)| it.runs_unread).map(|(name, _)| *name)

@@ -40,7 +40,12 @@ use crate::{
         placement::{NoGpus, Plan},
         version_load::{Prospect, Version},
     },
-    repository::{denied::cannot, flat::besides_mlflow, local::FoundModel, mlflow},
+    repository::{
+        denied::cannot,
+        flat::{besides_code, besides_mlflow},
+        local::FoundModel,
+        mlflow,
+    },
     settings::{UserScripts, repository::Repository},
 };
 use schedule::prepare::PreparePool;
@@ -329,10 +334,17 @@ impl Loader {
         if raw.is_some_and(|it| !it.default_model_filename.is_empty()) {
             return Ok(None);
         }
-        mlflow::model_in(path).or_else(|problem| match besides_mlflow(path, &self.descriptions) {
+        let engines = &self.descriptions;
+        let model = mlflow::model_in(path);
+        let besides = match &model {
+            Ok(Some(file)) if mlflow::is_for_python(file) => besides_code(path, engines),
+            Ok(_) => Ok(None),
+            Err(_) => besides_mlflow(path, engines),
+        };
+        match besides {
             Ok(Some(_)) => Ok(None),
-            Ok(None) | Err(_) => Err(problem.to_string().into()),
-        })
+            Ok(None) | Err(_) => model.map_err(|it| it.to_string().into()),
+        }
     }
 
     fn choose_engine(

@@ -269,7 +269,7 @@ mod tests {
         for name in 0..12 {
             symlink(".", found.dir.join(format!("1/{name}"))).unwrap();
         }
-        symlink("../1", found.dir.join("other")).unwrap();
+        symlink("1", found.dir.join("other")).unwrap();
         let files: Vec<PathBuf> = tree(&found.dir).into_keys().collect();
         let names = ["1/model.onnx", "config.pbtxt", "labels.txt", "other/model.onnx"];
         assert_eq!(files, names.map(|it| found.dir.join(it)));

@@ -116,9 +116,21 @@ pub(crate) fn is_beside_a_graph(dir: &Path, name: &str) -> bool {
 pub(crate) fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
     match mlflow::model_in(dir) {
         Ok(None) => besides_mlflow(dir, engines),
+        Ok(Some(file)) if mlflow::is_for_python(&file) => {
+            Ok(Some(besides_code(dir, engines)?.unwrap_or_else(|| dir.to_owned())))
+        }
         Ok(Some(_)) => Ok(Some(dir.to_owned())),
         Err(_) => Ok(Some(besides_mlflow(dir, engines)?.unwrap_or_else(|| dir.to_owned()))),
     }
+}
+
+/// The one file that is the model of a directory that MLflow's package could open in Python: a graph, or what is read
+/// as data. What is a program for Python belongs to that package.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub(crate) fn besides_code(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
+    Ok(besides_mlflow(dir, engines)?.filter(|it| !engines.is_unread_by_all(it)))
 }
 
 /// The one file that is the model of a directory, whatever MLflow says there.
