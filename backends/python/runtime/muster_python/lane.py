@@ -221,7 +221,7 @@ class Lane:
     def _execute(self, instance, execute):
         """Outcome of the whole run, and of each of its calls."""
         number, calls = execute["run"], execute["calls"]
-        streams = [self._talk.stream((number, at)) if it.get("streams") else None for at, it in enumerate(calls)]
+        streams = self._talk.begin(number, [it.get("streams", False) for it in calls])
 
         def make(at, inputs):
             call, stream = calls[at], streams[at]

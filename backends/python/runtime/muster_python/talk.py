@@ -113,6 +113,8 @@ class Talk:
         self._run_calls = []
         # Nobody waits for runs of numbers up to this one.
         self._left = -1
+        # The last run whose calls are known, and calls of later ones that nobody waits for: the server may say so first.
+        self._begun, self._left_early = -1, set()
         self._has_reader = self._has_ended = False
         self._numbers = itertools.count()
         self._places = threading.Semaphore(_MOST_ASKS)
@@ -143,16 +145,18 @@ class Talk:
             streams = list(self._streams)
         return [*self._run_calls, *(it for it in streams if it not in self._run_calls)]
 
-    def stream(self, call):
-        """The answer to a call, which is given in parts."""
-        stream = Stream(self, call)
-        self._read()
+    def begin(self, run, are_streams):
+        """The answers to the calls of a run: of those that are given in parts, and `None` for the others."""
+        streams = [Stream(self, (run, at)) if it else None for at, it in enumerate(are_streams)]
         with self._lock:
-            self._streams[call] = stream
-            has_ended = self._has_ended
-        if has_ended:
-            stream._leave()
-        return stream
+            for stream in filter(None, streams):
+                self._streams[stream.call] = stream
+                stream.has_left = self._has_ended or stream.call in self._left_early
+            self._begun = run
+            self._left_early = {it for it in self._left_early if run < it[0]}
+        if any(streams):
+            self._read()
+        return streams
 
     def ask(self, verb, body, segments=()):
         """Asks the server: `Infer`, `Control` or `Metric`. The bytes of tensors or files lie in `segments`.
@@ -248,8 +252,11 @@ class Talk:
     def _take(self, message, data):
         ((what, body),) = message.items()
         if what in ("Taken", "Left"):
+            call = tuple(body["call"])
             with self._lock:
-                stream = self._streams.get(tuple(body["call"]))
+                stream = self._streams.get(call)
+                if stream is None and what == "Left" and self._begun < call[0]:
+                    self._left_early.add(call)
             if stream is not None:
                 stream._take(body["parts"]) if what == "Taken" else stream._leave()
             if what == "Left":

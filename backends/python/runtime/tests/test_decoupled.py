@@ -149,6 +149,24 @@ sender.send(flags=FINAL)
         self.hears(lane, None)
         self.assertEqual(lane.finish(), [{}])
 
+    def test_a_client_that_leaves_before_its_run_begins_here_is_told_to_the_model_too(self):
+        body = """
+while not sender.is_cancelled():
+    time.sleep(0.001)
+sender.send(answer(0))
+sender.send(flags=FINAL)
+"""
+        _, lane = self.begin(model(body))
+        lane.talk.send("Left", call=[0, 0])
+        self.hears(lane, None)
+        self.assertEqual(lane.finish(), [{}])
+        # It is taken in before the run that it is about, or after it has begun.
+        for run in range(1, 20):
+            lane.talk.send("Left", call=[run, 0])
+            lane.start({"x": floats(3)})
+            self.hears(lane, None)
+            self.assertEqual(lane.finish(), [{}])
+
     def test_an_error_ends_the_answer_and_what_follows_is_not_heard(self):
         body = """
 sender.send(answer(1))
