@@ -228,7 +228,9 @@ fn a_client_that_leaves_takes_the_requests_along_that_were_made_for_it() {
     let http = server.address("http");
     // One of the two has to wait for the other.
     let staying = ask(http, "slow", row(2));
-    let leaving = ask(http, "asker", body("said = asked('slow', 1)"));
+    let leaving = ask(http, "asker", body("print('it asks', flush=True); said = asked('slow', 1)"));
+    // Before that the other one may be the one that is queued.
+    server.wait_for_line("it asks");
     wait_queued(server.address("metrics"), "slow", 1);
     drop(leaving);
     wait_for("its end", || (page(&mut server).failures("slow", "CANCELED") == 1.0).then_some(()));

@@ -176,6 +176,11 @@ class Talk:
             self._end(answers.number, _LEFT, None)
         else:
             self._send({verb: {**body, "ask": answers.number}}, segments)
+            with self._lock:
+                is_open = answers.number in self._asks
+            # It may have been withdrawn before the server knew of it.
+            if not is_open and verb == "Infer":
+                self._send({"Cancel": {"ask": answers.number}})
         return answers
 
     def tell(self, verb, body):
