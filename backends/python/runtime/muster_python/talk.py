@@ -177,9 +177,10 @@ class Talk:
         else:
             self._send({verb: {**body, "ask": answers.number}}, segments)
             with self._lock:
-                is_open = answers.number in self._asks
-            # It may have been withdrawn before the server knew of it.
-            if not is_open and verb == "Infer":
+                answers.is_sent = True
+                is_withdrawn = answers.is_withdrawn
+            # Before the server knew of it: it would have taken no notice.
+            if is_withdrawn:
                 self._send({"Cancel": {"ask": answers.number}})
         return answers
 
@@ -288,10 +289,13 @@ class Talk:
         """Nobody waits for the answers any more."""
         with self._lock:
             is_open = self._asks.pop(answers.number, None) is not None
+            is_sent = answers.is_sent
+            answers.is_withdrawn = is_open and answers.verb == "Infer"
         if is_open:
             if answers.verb == "Infer":
                 self._places.release()
-                self._send({"Cancel": {"ask": answers.number}})
+                if is_sent:
+                    self._send({"Cancel": {"ask": answers.number}})
             answers._end({"code": "Cancelled", "text": "the request was cancelled"}, None)
 
     def _forget(self, call):
@@ -387,6 +391,8 @@ class Answers:
         self._talk, self.number, self.verb = talk, number, verb
         # Those that it is asked for.
         self.calls = calls
+        # Does the server know of it? Does nobody wait any more? Guarded by the talk's lock.
+        self.is_sent = self.is_withdrawn = False
         # Guards what follows.
         self._news = threading.Condition()
         self._parts, self._waiters = collections.deque(), []
