@@ -14,7 +14,7 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::support::{
-    Repository, Server,
+    IN_PROCESS, Repository, Server,
     grpc::{Client, firsts, identity},
     wait_for,
 };
@@ -43,7 +43,7 @@ fn start() -> Server {
         .model("m", &config(&[]))
         .model("free", &config(&[("parts_leave", "true")]))
         .model("faulty", &config(&[("part_fails", "true")]));
-    Server::start(&repository, &[])
+    Server::start(&repository, &[IN_PROCESS])
 }
 
 fn body(parts: i64) -> String {
@@ -244,7 +244,7 @@ fn what_gives_one_answer_is_not_decoupled_and_no_ensemble_has_such_a_member() {
           input_map { key: 'INPUT0' value: 'x' } output_map { key: 'OUTPUT0' value: 'y' } } }";
     let repository =
         Repository::new().model("m", &config(&[])).model("one", &one).model("both", ensemble);
-    let server = Server::start(&repository, &["--exit-on-error=false"]);
+    let server = Server::start(&repository, &[IN_PROCESS, "--exit-on-error=false"]);
     let index = server.post("/v2/repository/index", "").json();
     let reason = |name: &str| {
         let models = index.as_array().unwrap();

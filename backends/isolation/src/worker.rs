@@ -139,7 +139,8 @@ impl Shared {
             version: engine.version(),
             completed: model.completed_config().map(str::to_owned),
             answers_each: model.answers_calls(),
-            streams: model.streams(),
+            // Parts go by the talk, which only programs of their own have.
+            streams: false,
         };
         let _ = self.model.set(model);
         Ok(Box::new(loaded))
