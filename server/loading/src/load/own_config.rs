@@ -20,8 +20,8 @@ pub(super) fn check_parts(
 ) -> Result<(), CreateError> {
     match raw.is_some_and(is_decoupled) && !model.streams() {
         true => Err(CreateError::Refused(
-            "model_transaction_policy { decoupled: true }: the model gives each request one answer, as do all models in \
-             processes of their own (--isolation) that are not Python code"
+            "model_transaction_policy { decoupled: true }: the model gives each request one answer, as do all \
+             models in processes of their own (--isolation) that are not Python code"
                 .to_owned(),
         )),
         false => Ok(()),
