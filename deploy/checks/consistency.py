@@ -209,6 +209,12 @@ def flags(manifests, report, known):
             if name and name[1] not in known.defaults:
                 report.problem("kubernetes/muster.yaml", f"muster has no flag {given}")
 
+    swarm = manifests.one("swarm/stack.yaml")["services"]["muster"]
+    for given in swarm["command"]:
+        name = re.match(r"--([\w-]+)", given)
+        if name and name[1] not in known.defaults:
+            report.problem("swarm/stack.yaml", f"muster has no flag {given}")
+
     waits = {"compose/compose.yaml": seconds_of(manifests.compose["services"]["muster"]["stop_grace_period"])}
     pod = manifests.only("Deployment")["spec"]["template"]["spec"]
     waits["kubernetes/base/deployment.yaml"] = pod["terminationGracePeriodSeconds"]

@@ -39,13 +39,14 @@ def check(manifests, report, work):
 
 
 def compose(manifests, report):
-    """The Compose file, as specified; the schema comes with check-jsonschema."""
+    """The files of Compose and of the swarm, as specified; the schema comes with check-jsonschema."""
     schema = json.loads((package("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json").read_text())
-    problems = list(jsonschema.validators.validator_for(schema)(schema).iter_errors(manifests.compose))
-    for it in problems:
-        report.problem("compose/compose.yaml", f"{it.json_path}: {it.message}")
-    if not problems:
-        report.ok("compose/compose.yaml: the Compose specification")
+    for name in ("compose/compose.yaml", "swarm/stack.yaml"):
+        problems = list(jsonschema.validators.validator_for(schema)(schema).iter_errors(manifests.one(name)))
+        for it in problems:
+            report.problem(name, f"{it.json_path}: {it.message}")
+        if not problems:
+            report.ok(f"{name}: the Compose specification")
 
 
 def kubernetes(it, where, report):
