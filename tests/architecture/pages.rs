@@ -1,4 +1,4 @@
-//! The pages: their sentences are short, and their links lead somewhere.
+//! The pages: they and their sentences are short, and their links lead somewhere.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -6,6 +6,15 @@ use super::sources::{read, root};
 
 /// The longest sentence, in words.
 const LONGEST: usize = 30;
+
+/// Words of all pages in docs/, tables and code included, as `wc -w` counts them.
+const MOST_WORDS: usize = 60_000;
+
+/// The same of a guide.
+const MOST_WORDS_OF_A_GUIDE: usize = 1_200;
+
+/// Lines of the README.
+const MOST_LINES_OF_README: usize = 100;
 
 /// Every page of the repository by its path: those at the root, and those below the folders for readers.
 fn pages() -> BTreeMap<String, String> {
@@ -145,16 +154,33 @@ fn every_link_of_a_page_leads_to_a_file_and_to_a_heading_that_exist() {
 }
 
 #[test]
-fn every_metric_has_its_row() {
-    let page = read("docs/reference/metrics.md");
-    let folder = "server/telemetry/src/metrics/exposition";
-    let mut missing = Vec::new();
-    for entry in fs::read_dir(root().join(folder)).expect("a folder") {
-        let text = fs::read_to_string(entry.expect("an entry").path()).expect("a file");
-        let names = text.split('"').skip(1).step_by(2).filter(|it| {
-            ["muster_", "nv_", "te_", "process_"].iter().any(|start| it.starts_with(start))
-        });
-        missing.extend(names.filter(|it| !page.contains(&format!("`{it}`"))).map(str::to_owned));
-    }
-    assert!(missing.is_empty(), "docs/reference/metrics.md lacks {missing:?}");
+fn all_of_docs_can_be_read() {
+    let pages = pages();
+    let docs = pages.iter().filter(|(path, _)| path.starts_with("docs/"));
+    let mut counts: Vec<(usize, &str)> =
+        docs.map(|(path, page)| (page.split_whitespace().count(), &**path)).collect();
+    counts.sort_unstable();
+    let all: usize = counts.iter().map(|it| it.0).sum();
+    assert!(all <= MOST_WORDS, "docs/ has {all} words, {MOST_WORDS} at most; by page {counts:?}");
+}
+
+#[test]
+fn a_guide_is_one_task() {
+    let guides = pages().into_iter().filter(|(path, _)| path.starts_with("docs/guides/"));
+    let counts = guides.map(|(path, page)| (page.split_whitespace().count(), path));
+    let long: Vec<(usize, String)> = counts.filter(|it| MOST_WORDS_OF_A_GUIDE < it.0).collect();
+    assert!(long.is_empty(), "guides of more than {MOST_WORDS_OF_A_GUIDE} words: {long:?}");
+}
+
+#[test]
+fn the_readme_is_one_screen() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= MOST_LINES_OF_README, "README.md has {lines} lines");
+}
+
+#[test]
+fn the_glossary_has_thirty_terms() {
+    let page = read("docs/reference/glossary.md");
+    let terms = page.lines().filter(|it| it.starts_with("| ") && !it.starts_with("| Term "));
+    assert!(30 <= terms.count(), "docs/reference/glossary.md has fewer");
 }
