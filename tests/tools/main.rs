@@ -32,3 +32,5 @@ mod pages; // the blocks of README and guides
 mod predict; // one file to a model, and its answer
 mod recommend; // which settings and which machine suit a model
 mod recommend_api; // the same by SageMaker's operations
+#[cfg(all(feature = "browser", feature = "pipelines"))]
+mod reference; // the page of routes, and the routes that there are

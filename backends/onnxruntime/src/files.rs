@@ -72,6 +72,37 @@ impl ModelFiles {
         })
     }
 
+    /// That a file is an ONNX model, and that the files of weights are there which it names. Its operators are not
+    /// looked at. Blocking.
+    ///
+    /// # Errors
+    /// What is wrong with the files, and what to do.
+    pub(crate) fn check(model: &Path) -> Result<(), BackendError> {
+        let refused = |problem: String| {
+            let model = model.display();
+            Err(BackendError::Load(format!("{model}: {problem}; copy or export it again, whole")))
+        };
+        let found = match FoundFiles::of(model.into()) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return refused("it is no ONNX model, or one that is cut short".to_owned());
+            }
+            Err(error) => return refused(error.to_string()),
+        };
+        if !found.has_graph {
+            return refused("it is no ONNX model: it has no graph".to_owned());
+        }
+        let folder = model.parent().unwrap_or(Path::new(""));
+        for name in &found.weights {
+            if let Err(error) = fs::metadata(folder.join(name)) {
+                return refused(format!(
+                    "its weights are in {name}, which lies beside it: {error}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// That a process which may take `memory` bytes may load it on the CPU. ONNX Runtime maps the weights, and copies
     /// those that its kernels want in another form: beyond the memory, the process would be killed.
     ///
@@ -127,6 +158,29 @@ mod tests {
         let error = files.check_memory(files.weight_bytes - 1).unwrap_err().to_string();
         assert!(error.contains("external/model.onnx: its weights in weights.bin are"), "{error}");
         assert!(!files.is_large());
+    }
+
+    #[test]
+    fn what_is_no_model_or_lacks_its_weights_is_told_without_a_load() {
+        let models = ["mlp.onnx", "long.onnx", "external/model.onnx"];
+        assert!(models.iter().all(|it| ModelFiles::check(&model(it)).is_ok()));
+        let path = std::env::temp_dir().join(format!("muster-check-{}.onnx", std::process::id()));
+        let check = |content: &[u8]| {
+            fs::write(&path, content).unwrap();
+            ModelFiles::check(&path).unwrap_err().to_string()
+        };
+        let whole = fs::read(model("mlp.onnx")).unwrap();
+        for (content, problem) in [
+            (b"no model at all, but a few words".as_slice(), ": it is no ONNX model"),
+            (&whole[..100], "it is no ONNX model"),
+            // An opset and nothing else.
+            (b"\x08\x08\x42\x02\x10\x11", "it has no graph"),
+            (&fs::read(model("external/model.onnx")).unwrap(), "its weights are in weights.bin"),
+        ] {
+            let said = check(content);
+            assert!(said.contains(problem) && said.contains("copy or export"), "{said}");
+        }
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -196,7 +196,11 @@ impl Backend for OnnxRuntime {
     fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
         library::open(self.wanted())?;
         let precision = options::precision_of(&source.options)?;
-        graph::Made::of(&model::model_file(&source.path)?, precision).map(drop)
+        let path = model::model_file(&source.path)?;
+        match graph::Made::of(&path, precision)? {
+            Some(_) => Ok(()),
+            None => files::ModelFiles::check(&path),
+        }
     }
 
     fn foresee(&self, source: &ModelSource) -> Option<Foresight> {

@@ -13,6 +13,8 @@ use crate::{
 pub(crate) struct FoundFiles {
     /// Bytes of the file.
     pub(crate) length: u64,
+    /// Has the model a graph?
+    pub(crate) has_graph: bool,
     /// Names of files of weights, relative to it.
     pub(crate) weights: BTreeSet<String>,
     /// Bytes of the weights in files of their own, where all of them say how long they are.
@@ -43,6 +45,7 @@ impl FoundFiles {
         }
         Ok(FoundFiles {
             length,
+            has_graph: walk.has_graph,
             weight_bytes: (walk.locations == walk.lengths).then_some(walk.length),
             weights: walk.weights,
             has_zipmap: walk.has_zipmap,
@@ -121,6 +124,7 @@ struct Walk<'a> {
     lengths: usize,
     /// Bytes of the latter.
     length: u64,
+    has_graph: bool,
     has_zipmap: bool,
     has_plain_shapes: bool,
     shares_rows: Option<&'static str>,
@@ -144,6 +148,7 @@ impl<'a> Walk<'a> {
             locations: 0,
             lengths: 0,
             length: 0,
+            has_graph: false,
             has_zipmap: false,
             has_plain_shapes: true,
             shares_rows: None,
@@ -192,6 +197,7 @@ impl<'a> Walk<'a> {
                 }
                 Some(Kind::Operator) => self.skip(inner_end)?,
                 Some(inner) => {
+                    self.has_graph |= kind == Kind::Model && inner == Kind::Graph;
                     match (inner, &mut self.values) {
                         (Kind::Node, Some(values)) => values.begin_node(),
                         (Kind::Tensor, Some(values)) => values.begin_constant(length),
