@@ -42,8 +42,9 @@ def payloads():
 
 if __name__ != "__main__":
     import boto3
+    import gevent
     from botocore.config import Config
-    from locust import User, constant, task
+    from locust import User, constant, events, task
 
     class EndpointClient:
         """Invokes an endpoint, and tells Locust how that went."""
@@ -76,8 +77,18 @@ if __name__ != "__main__":
                 event["exception"] = error
             event["response_time"] = (time.perf_counter() - started) * 1000
             self.request.fire(**event)
-            if REQUESTS is not None and self.environment.stats.total.num_requests >= int(REQUESTS):
-                self.environment.runner.quit()
+
+    @events.init.add_listener
+    def end_after_requests(environment, **_):
+        """Ends all after REQUESTS. A user who did so would be ended first, and nobody would end the rest."""
+
+        def wait():
+            while environment.stats.total.num_requests < int(REQUESTS):
+                gevent.sleep(0.02)
+            environment.runner.quit()
+
+        if REQUESTS is not None:
+            gevent.spawn(wait)
 
     class EndpointUser(User):
         """One of those who wait for nothing between two calls."""
