@@ -33,7 +33,8 @@ def environment(folder, name):
             return interpreter
         run(sys.executable, "-m", "venv", "--clear", "--without-pip", venv)
         # By the pip that is there, and without the bytecode of thousands of modules that no test imports: both take
-        # longer than all the rest. requirements-tfs.txt names all that is wanted of what its packages ask for.
+        # longer than all the rest. What a test imports, the interpreter keeps. requirements-tfs.txt names all that is
+        # wanted of what its packages ask for.
         rest = ["--no-deps"] if name == "requirements-tfs.txt" else []
         pip = [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet", "--no-compile"]
         run(*pip, "--disable-pip-version-check", "--root-user-action=ignore", *rest, "-r", LISTS / name)
