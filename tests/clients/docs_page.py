@@ -377,11 +377,14 @@ def the_keyboard_is_enough(browser, server):
 
 
 def it_is_accessible_in_each_form(browser, server, pictures):
+    """Looks at two models in each theme and width, and at each model in both themes and both widths: a look at all that
+    a page has takes seconds."""
     for theme in ["light", "dark"]:
         for width in [400, 1600]:
             visit = Visit(browser, server, width, color_scheme=theme, reduced_motion="reduce")
             page = visit.page
-            for model in ["digits", "listing_price", "sentiment", "detr"]:
+            is_even = (theme == "light") == (width == 400)
+            for model in ["digits", "detr"] if is_even else ["listing_price", "sentiment"]:
                 fill_in(visit, model)
                 if model == "detr":
                     page.get_by_label("Picture: choose a file").set_input_files(FIXTURES / "pictures/96x64.png")
