@@ -13,7 +13,7 @@ A page is a Markdown file. What its fences say:
 
 Fences in other languages are not run. Each page runs in a copy of the tracked files of its own, where `muster` is on the
 PATH, and in a network of its own, so that the standard ports are free; where the system allows no such network, the
-ports must be free.
+ports must be free, and pages of other runs of this program are waited for.
 """
 
 import argparse
@@ -55,7 +55,8 @@ def main():
     parser.add_argument("--muster", type=Path, required=True, help="the program")
     parser.add_argument("pages", nargs="+", type=Path)
     options = parser.parse_args()
-    own_network()
+    if not own_network():
+        wait_for_others()
     wrong = 0
     for page in options.pages:
         try:
@@ -69,11 +70,11 @@ def main():
 
 def own_network():
     """Takes this process into a network of its own, where only the loopback device is. Without leave to do so, the
-    network stays as it is."""
+    network stays as it is: `False`."""
     user_and_net = 0x10000000 | 0x40000000
     identity = os.getuid(), os.getgid()
     if ctypes.CDLL(None, use_errno=True).unshare(user_and_net) != 0:
-        return
+        return False
     for file, text in [
         ("setgroups", "deny"),
         ("uid_map", f"{identity[0]} {identity[0]} 1"),
@@ -83,6 +84,13 @@ def own_network():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
         # SIOCSIFFLAGS, with IFF_UP | IFF_RUNNING: `ip link set lo up`.
         fcntl.ioctl(device, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))
+    return True
+
+
+def wait_for_others():
+    """Waits until no other run of this program uses the ports; then they are this one's, until it ends."""
+    lock = os.open(Path(tempfile.gettempdir(), "muster-pages.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def run_page(page, muster):
@@ -174,7 +182,10 @@ class Shell:
     def background(self, script):
         """Starts a server and waits until it is ready."""
         self.waited(STOP)
-        self.tell(f"set -m; (. {script}) >{self.log} 2>&1 & server=$!; set +m")
+        # Nobody calls a server that is stopped: the time in which it would still take requests is not waited for.
+        # The shell around it outlives it: what nobody waits for is there until the machine's first process looks.
+        before = "trap exit TERM; export MUSTER_DRAIN_DELAY_SECS=0"
+        self.tell(f"set -m; ({before}; . {script}) >{self.log} 2>&1 & server=$!; set +m")
         begun = time.monotonic()
         while not any(answers(it) for it in READY):
             self.server_lives(begun)
