@@ -302,3 +302,23 @@ fn crates_only_look_down() {
         }
     }
 }
+
+/// Comments have no code that is run: for each crate cargo would start a compiler that looks for it.
+#[test]
+fn no_crate_has_tests_in_its_comments() {
+    for it in crates() {
+        let manifest = read(&format!("{}/Cargo.toml", it.folder));
+        let is_library = root().join(&it.folder).join("src/lib.rs").is_file();
+        let is_said = manifest.lines().any(|line| line == "doctest = false");
+        assert!(!is_library || is_said, "{}: [lib] says `doctest = false`", it.folder);
+    }
+    for source in sources() {
+        let lines = source.text.lines().map(str::trim_start);
+        let comments = lines.filter_map(|it| it.strip_prefix("//!").or(it.strip_prefix("///")));
+        // Every other fence opens a block; one without a language would be Rust.
+        for fence in comments.map(str::trim).filter(|it| it.starts_with("```")).step_by(2) {
+            let language = &fence[3..];
+            assert!(!["", "rust"].contains(&language), "{}: code of no test", source.path);
+        }
+    }
+}
