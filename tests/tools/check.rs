@@ -135,6 +135,22 @@ fn the_reason_is_that_of_the_server() {
 }
 
 #[test]
+fn a_folder_of_a_pipeline_is_read_without_a_load() {
+    let sentiment = "model_repository/sentiment";
+    let no_tokenizer = Repository::new().copy("sentiment", sentiment);
+    std::fs::remove_file(no_tokenizer.at("sentiment/tokenizer.json")).unwrap();
+    let no_json = Repository::new()
+        .copy("sentiment", sentiment)
+        .file("sentiment/config.json", r#"{"architectures": ["#);
+    for (repository, part) in [(no_tokenizer, "tokenizer.json"), (no_json, "config.json")] {
+        let (code, text, _) = check(&[&repository.at("")]);
+        let line = line(&text, "sentiment");
+        assert_eq!(code, 1, "{line}");
+        assert!(line.contains("NOT served: ") && line.contains(part), "{line}");
+    }
+}
+
+#[test]
 fn one_file_is_checked_by_itself_and_nothing_is_no_model() {
     let file = root("model_repository/fraud/1/model.onnx").display().to_string();
     let (code, text, _) = check(&[&file]);

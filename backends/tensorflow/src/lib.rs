@@ -152,7 +152,9 @@ impl Backend for TensorFlow {
     }
 
     fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
-        self.open(&saved_model::folder_of(&source.path)?).map(drop)
+        let folder = saved_model::folder_of(&source.path)?;
+        self.open(&folder)?;
+        saved_model::read(&folder).map(drop)
     }
 
     fn places(&self) -> Places {

@@ -507,9 +507,9 @@ fn command(flags: &FlagTable, declared: Declared) -> Command {
             Command::new("health")
                 .about("Ask the server on this machine whether it is healthy")
                 .after_help(
-                    "The address is that of the server's own settings: options given here, those of \
-                     process 1 where that is muster, as in a container, and the environment. Exit \
-                     status: 0 where the answer is 200, else 1, and a line that says why not.",
+                    "The address follows from the server's settings: options given here, then options of \
+                     process 1 if it is muster, as in a container, then the environment. Exit \
+                     status: 0 if the answer is 200, else 1, and a line that says why not.",
                 )
                 .arg(help())
                 .arg(plain("url").value_name("URL").help(

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up, else the one in the wheel that pip installed").named("FILE"),
-    Flag::value("python", "", "The Python that runs models in Python which do not name one (parameters PYTHON, EXECUTION_ENV_PATH) and have no venv in their directory: 3.9 or later, with numpy. Default: that of VIRTUAL_ENV, else the first python3 of PATH").named("FILE"),
+    Flag::value("python", "", "The Python, 3.9 or later with numpy, for models in Python. A model's parameters PYTHON and EXECUTION_ENV_PATH, and a venv in its directory, go before it. Default: the Python of VIRTUAL_ENV, else the first python3 of PATH").named("FILE"),
     Flag::value("python-env-dir", "", "Directory in which environments of models in Python are kept that come as archives (EXECUTION_ENV_PATH), and packages that pip has installed for scripts. It must belong to the server's user alone. Default: python in the directory of --model-repository-cache-dir").named("DIR"),
     Flag::value(REQUIREMENTS, "", "Packages that a script's code/requirements.txt asks for and that are missing: missing, pip installs them once; never, the load fails and says how. Default: missing where a hosting platform starts the server, else never").named("WHICH"),
-    Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up, else that of the package tensorflow-cpu that pip installed with muster").named("FILE"),
+    Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up, else the library of the package tensorflow-cpu that pip installed with muster").named("FILE"),
     Flag::value(ONEDNN, "auto", "Does TensorFlow use oneDNN? on, off, or auto: not where models come and go, as their memory comes back only without it. TF_ENABLE_ONEDNN_OPTS in the environment goes before this").named("MODE"),
     Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances").named("COUNT"),
     Flag::boolean("tensorflow-warmup", "true", "Run the requests that a SavedModel brings along (assets.extra/tf_serving_warmup_requests) before it serves"),

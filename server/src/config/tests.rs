@@ -869,6 +869,27 @@ fn every_setting_is_documented_with_its_default() {
         .filter(|it| !page.contains(it.as_str()))
         .collect();
     assert!(missing.is_empty(), "docs/reference/flags.md lacks {missing:?}");
+    // The first cells of its tables, up to the list of flags that have no effect.
+    let cells = page.lines().filter_map(|it| it.strip_prefix("| `--")?.split(" | ").next());
+    let named =
+        cells.flat_map(|it| it.split("`, `--")).filter_map(|it| it.split(['=', '`', ' ']).next());
+    let names: Vec<&str> = table.all_names().collect();
+    let invented: Vec<&str> = named.filter(|it| *it != "no-emf" && !names.contains(it)).collect();
+    assert!(invented.is_empty(), "docs/reference/flags.md names {invented:?}");
+}
+
+#[test]
+fn no_sentence_of_the_help_is_longer_than_a_reader_can_hold() {
+    let mut long = Vec::new();
+    for flag in flags::table().flags() {
+        for sentence in flag.help.split(['.', ':', ';']) {
+            let words = sentence.split_whitespace().filter(|it| it.contains(char::is_alphanumeric));
+            if 30 < words.count() {
+                long.push(format!("--{}:{sentence}", flag.name));
+            }
+        }
+    }
+    assert!(long.is_empty(), "at most 30 words:\n{}", long.join("\n"));
 }
 
 #[test]

@@ -20,7 +20,8 @@ use crate::{
     },
     repository::local::FoundModel,
 };
-use serving::config::raw;
+use serving::{config::raw, pipeline::open::overrides};
+use steps::Folder;
 
 /// What is known of a version that was not loaded.
 #[derive(Debug)]
@@ -75,6 +76,10 @@ impl Loader {
         }
         if let Some(what) = told_by_content(&source, choice, &self.descriptions) {
             return Err(BackendError::Load(what).into());
+        }
+        if let Some(dir) = self.dir_of_pipeline(load) {
+            let overrides = overrides(&self.settings.repository.pipelines);
+            Folder::read(&dir, &overrides).map_err(|it| LoadError::Refused(it.to_string()))?;
         }
         match load.raw {
             Some(raw) if has_all_ports(raw) => {

@@ -13,7 +13,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each").named("COUNT"),
     Flag::value("default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say").named("COUNT"),
     Flag::value("default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say").named("COUNT"),
-    Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. Default: 4, or that of --backend-config, which goes before this").named("COUNT"),
+    Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. --backend-config goes before this flag. Default: 4").named("COUNT"),
     Flag::boolean("defaults-over-config", "false", "What --default-instance-count, --default-intra-op-threads, --default-inter-op-threads, --default-max-batch-size, --default-queue-delay-us and --default-max-queue-size say goes before what files of configurations say of the same"),
     Flag::boolean("default-dynamic-batching", "false", "Requests are merged also to a model that has max_batch_size, inputs and outputs written down, and nothing about batching"),
     Flag::boolean("strict-max-batch-size", "false", "A request of more rows than the max_batch_size that a model's configuration says is refused, as Triton does, instead of run in parts"),

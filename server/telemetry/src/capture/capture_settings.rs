@@ -10,7 +10,7 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("data-capture-dir", "", "Folder below which requests to /invocations, and those in texts to the addresses of other servers, are written with their replies as SageMaker's data capture has them, one line of JSON each: <model>/AllTraffic/<yyyy>/<mm>/<dd>/<hh>/<file>.jsonl. Default: nothing is captured").named("DIR"),
+    Flag::value("data-capture-dir", "", "Folder for captured requests and replies, in the form of SageMaker's data capture: requests to /invocations, and texts to the addresses of other servers. Each is a line of JSON in <model>/AllTraffic/<yyyy>/<mm>/<dd>/<hh>/<file>.jsonl. Default: nothing is captured").named("DIR"),
     Flag::value("data-capture-percent", "100", "How many of a hundred invocations are captured, chosen by their ids").named("PERCENT"),
     Flag::boolean("data-capture-input", "true", "Capture requests"),
     Flag::boolean("data-capture-output", "true", "Capture replies"),

@@ -10,7 +10,7 @@ use configuration::{
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("log-verbose", "0", "0, 1 for debug lines, 2 for those of libraries as well").named("LEVEL"),
+    Flag::value("log-verbose", "0", "0, 1 for debug lines, 2 for debug lines of libraries as well").named("LEVEL"),
     Flag::boolean("log-info", "true", "Log what happens"),
     Flag::boolean("log-warning", "true", "Log what looks wrong"),
     Flag::boolean("log-error", "true", "Log what went wrong"),

@@ -10,7 +10,7 @@ pub(crate) enum Format {
     KserveJson,
     /// The same with raw tensors behind the JSON
     KserveBinary,
-    /// ModelInfer over gRPC, with raw tensors; the URL is that of the gRPC port. Without --input, --describe says
+    /// ModelInfer over gRPC, with raw tensors; the URL names the gRPC port. Without --input, --describe says
     /// where the metadata are
     KserveGrpc,
     /// POST /v1/models/MODEL:predict of TensorFlow Serving, rows as "instances"; as "inputs" where the inputs have no

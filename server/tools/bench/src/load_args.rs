@@ -39,9 +39,9 @@ pub(crate) struct LoadArgs {
     /// Divides the times of --phases and --stairs; the numbers of users stay
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     time_scale: Option<f64>,
-    /// Find the fewest users with 97 % of the highest throughput that is answered in time: users are doubled,
-    /// --duration for each step, until answers come later than --p95 or --p99, more than 1 % of the requests fail, or
-    /// two doublings bring no more than 3 % of throughput; then the steps between are tried
+    /// Find the fewest users with 97 % of the highest throughput that is answered in time. Users are doubled until
+    /// answers come later than --p95 or --p99, more than 1 % of the requests fail, or two doublings bring no more than
+    /// 3 % of throughput. Then the steps between are tried. A step takes --duration
     #[arg(long, conflicts_with_all = ["connections", "rate", "users", "phases", "stairs", "requests", "vs"])]
     pub(crate) find_limit: bool,
     /// With --find-limit: the longest that the 95th percentile of latencies may be, such as 50ms

@@ -26,9 +26,8 @@ const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
 /// Whose certificates are believed.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Trust {
-    /// Believe certificates of https:// servers that the authorities in this file have signed, or that are in it and
-    /// signed by themselves, in PEM. Without it those of the authorities that this machine believes, and of Mozilla's
-    /// list
+    /// PEM file of authorities and self-signed certificates: servers of https:// must have a certificate that is in it
+    /// or signed by one of them. Default: the authorities that this machine believes, and Mozilla's list
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
     /// Believe any certificate of https:// servers

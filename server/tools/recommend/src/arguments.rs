@@ -109,7 +109,7 @@ pub struct Args {
     /// model's with such names are tried anyway
     #[arg(long, value_name = "PATH")]
     pub(crate) variant: Vec<String>,
-    /// By how much numbers of answers may differ from those of the first setting, as a share
+    /// By which share numbers may differ from the answers of the first setting
     #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = TOLERANCE)]
     pub(crate) tolerance: f64,
     /// Machines with their processors and prices, as TOML

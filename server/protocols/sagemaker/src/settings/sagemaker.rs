@@ -17,7 +17,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("sagemaker-default-model", "", "The model behind /invocations. Default: the only one").named("NAME"),
     Flag::value("sagemaker-dialect", "auto", "What bodies to /invocations are where their content leaves a choice: auto, tfs, triton, hf, toolkit, xgboost, mlflow, builtin or jumpstart").named("DIALECT"),
     Flag::value("sagemaker-inference-type", "infer", "What KServe v2 bodies to /invocations are: infer, generate or generate_stream").named("TYPE"),
-    Flag::value("default-accept", "", "Media type of a reply to a client that takes any. Default: that of the request's format").named("TYPE"),
+    Flag::value("default-accept", "", "Media type of a reply to a client that takes any. Default: the type of the request").named("TYPE"),
     Flag::boolean("sagemaker-batch", "false", "A batch transform job: nothing is refused for having to wait, and replies are lines"),
 ];
 
