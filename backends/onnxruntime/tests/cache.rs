@@ -77,6 +77,29 @@ fn answers_are_the_same_bit_by_bit_without_a_cache_at_the_first_load_and_at_late
 }
 
 #[test]
+fn small_weights_behind_one_of_an_odd_size_are_where_kernels_can_read_them() {
+    let folder = Folder::new("muster-odd-sizes");
+    let (model, cache) = (folder.0.join("model.onnx"), folder.0.join("cache"));
+    let mut graph = Graph::new(1);
+    let sides = [1024, 1024, 1024, 1024, 1024, 277, 10, 7];
+    let mut before = "x".to_owned();
+    for (layer, side) in sides.windows(2).enumerate() {
+        let name = |it: &str| format!("{it}{layer}");
+        graph.weight(&name("w"), side);
+        graph.weight(&name("b"), &side[1..]);
+        graph.node("MatMul", &[&before, &name("w")], &name("m"), &[]);
+        before = if side == [10, 7] { "y".to_owned() } else { name("a") };
+        graph.node("Add", &[&name("m"), &name("b")], &before, &[]);
+    }
+    graph.write(&model, &[1024], &[7]).unwrap();
+    let expected = answer(&engine(), &model, &[1024]);
+    for _ in 0..2 {
+        assert_eq!(answer(&engine_with_cache(&cache), &model, &[1024]), expected);
+    }
+    assert!(entry(&cache).join("weights.bin").is_file());
+}
+
+#[test]
 fn what_a_file_says_about_itself_is_known_at_the_first_load_and_at_later_ones() {
     let folder = Folder::new("muster-metadata");
     let (model, cache) = (folder.0.join("model.onnx"), folder.0.join("cache"));

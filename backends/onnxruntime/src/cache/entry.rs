@@ -23,7 +23,7 @@ const FILES: [&str; 2] = [GRAPH, WEIGHTS];
 /// The list: the key's lines, each file with its length and hash, and the hash of all that.
 pub(super) const LIST: &str = "entry";
 /// The first line of a list. Its number changes with the meaning of anything in an entry.
-const HEAD: &str = "optimised model, form 1";
+const HEAD: &str = "optimised model, form 2";
 /// What begins with it is being written, or being removed.
 pub(super) const ASIDE: &str = ".aside-";
 

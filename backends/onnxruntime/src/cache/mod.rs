@@ -4,6 +4,7 @@
 //! checked byte by byte before they are used. Whatever goes wrong here is a warning: a model that cannot
 //! be kept is loaded as it would be without a cache.
 
+mod aligned;
 mod entry;
 mod key;
 mod tidy;
@@ -133,6 +134,7 @@ impl Load<'_> {
         let model = held.model(&self.files.model);
         drop(self.open(model, Source::ModelToKeep(&aside.model()), held.in_memory())?);
         drop(held);
+        aligned::align(&aside.model()).map_err(|it| Trouble::File(aside.model(), it))?;
         // Else what was read is not what the key is of, and would be served as that for ever.
         if Key::of(self.files, self.settings)? != *key {
             return Err(Trouble::Unfit("its files were changed while they were read".to_owned()));
