@@ -11,6 +11,9 @@ use machine::{Machine, bytes_text};
 /// A tensor of more bytes is taken for a mistake.
 const MOST: u64 = 1 << 30;
 
+/// One of no more is no matter of how much memory there is.
+const ALWAYS: u64 = 64 << 10;
+
 /// Such a tensor takes one part of so many of the memory at most.
 const PARTS: u64 = 8;
 
@@ -58,7 +61,7 @@ pub fn request_of_zeros(signature: &Signature, rows: usize) -> Option<InferenceR
 /// # Errors
 /// The shape, its bytes and how many there may be.
 pub fn zeros(dtype: DataType, shape: &Shape) -> Result<Tensor, MadeTensorError> {
-    zeros_below(dtype, shape, most(Machine::read().memory))
+    zeros_below(dtype, shape, || most(Machine::read().memory))
 }
 
 /// `content`, for so many rows.
@@ -66,31 +69,48 @@ pub fn zeros(dtype: DataType, shape: &Shape) -> Result<Tensor, MadeTensorError> 
 /// # Errors
 /// How many bytes it would be, and how many there may be.
 pub fn repeated(content: &[u8], rows: usize) -> Result<Vec<u8>, MadeTensorError> {
-    repeated_below(content, rows, most(Machine::read().memory))
+    repeated_below(content, rows, || most(Machine::read().memory))
 }
 
 fn most(memory: Option<u64>) -> u64 {
     memory.map_or(MOST, |it| MOST.min(it / PARTS))
 }
 
-fn zeros_below(dtype: DataType, shape: &Shape, most: u64) -> Result<Tensor, MadeTensorError> {
+fn zeros_below(
+    dtype: DataType,
+    shape: &Shape,
+    most: impl FnOnce() -> u64,
+) -> Result<Tensor, MadeTensorError> {
     let size = dtype.size().unwrap_or(4);
     let bytes = shape.elements().and_then(|it| it.checked_mul(size));
-    check(&format!("{dtype} {shape}"), bytes, most)?;
+    check(|| format!("{dtype} {shape}"), bytes, most)?;
     Tensor::zeros(dtype, shape.clone()).map_err(|it| MadeTensorError::Tensor(it.to_string()))
 }
 
-fn repeated_below(content: &[u8], rows: usize, most: u64) -> Result<Vec<u8>, MadeTensorError> {
-    let what = format!("{rows} rows of {} bytes", content.len());
-    check(&what, content.len().checked_mul(rows), most)?;
+fn repeated_below(
+    content: &[u8],
+    rows: usize,
+    most: impl FnOnce() -> u64,
+) -> Result<Vec<u8>, MadeTensorError> {
+    let what = || format!("{rows} rows of {} bytes", content.len());
+    check(what, content.len().checked_mul(rows), most)?;
     Ok(content.repeat(rows))
 }
 
-fn check(what: &str, bytes: Option<usize>, most: u64) -> Result<(), MadeTensorError> {
+/// Bytes that there are on any machine are given without a look at how many there may be: files have to be read for it.
+fn check(
+    what: impl FnOnce() -> String,
+    bytes: Option<usize>,
+    most: impl FnOnce() -> u64,
+) -> Result<(), MadeTensorError> {
     let bytes = bytes.and_then(|it| u64::try_from(it).ok());
+    if bytes.is_some_and(|it| it <= ALWAYS) {
+        return Ok(());
+    }
+    let most = most();
     match bytes.filter(|it| *it <= most) {
         Some(_) => Ok(()),
-        None => Err(MadeTensorError::TooLarge { what: what.to_owned(), bytes, most }),
+        None => Err(MadeTensorError::TooLarge { what: what(), bytes, most }),
     }
 }
 
@@ -104,7 +124,7 @@ mod tests {
             (most(None), most(Some(64 << 30)), most(Some(1 << 30))),
             (MOST, MOST, 128 << 20)
         );
-        let made = |rows| zeros_below(DataType::Fp32, &Shape::new(&[rows, 256]), 1 << 20);
+        let made = |rows| zeros_below(DataType::Fp32, &Shape::new(&[rows, 256]), || 1 << 20);
         assert_eq!(made(1024).unwrap().byte_len(), 1 << 20);
         let error = made(1025).unwrap_err().to_string();
         assert!(
@@ -112,8 +132,11 @@ mod tests {
             "{error}"
         );
         assert!(made(usize::MAX).unwrap_err().to_string().contains("more bytes than there are"));
-        assert_eq!(repeated_below(b"ab", 3, 6), Ok(b"ababab".to_vec()));
-        repeated_below(b"ab", 4, 6).unwrap_err().to_string();
-        repeated_below(b"ab", usize::MAX, u64::MAX).unwrap_err().to_string();
+        let unasked = || -> u64 { panic!("so few bytes are there on any machine") };
+        assert_eq!(repeated_below(b"ab", 3, unasked), Ok(b"ababab".to_vec()));
+        let long = [0; ALWAYS as usize];
+        assert_eq!(repeated_below(&long, 3, || 3 * ALWAYS).unwrap().len(), 3 * long.len());
+        repeated_below(&long, 4, || 3 * ALWAYS).unwrap_err().to_string();
+        repeated_below(b"ab", usize::MAX, || u64::MAX).unwrap_err().to_string();
     }
 }

@@ -1,7 +1,7 @@
 //! A bound for the runs of an instance before it serves: a model may never end one, and its load would not end either.
 
 use std::{
-    sync::{Arc, mpsc},
+    sync::{Arc, Weak, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -29,8 +29,19 @@ pub(crate) struct RunLimit {
     stop: Arc<Stop>,
     limit: Duration,
     started: Instant,
-    /// Its drop ends the thread that waits.
-    _over: mpsc::Sender<()>,
+    /// The thread that waits, for this one and those within it. It ends with the last of them.
+    waiter: mpsc::Sender<Waiting>,
+    /// Its drop is the end of this one.
+    _over: Arc<()>,
+}
+
+/// One that is waited for.
+struct Waiting {
+    stop: Arc<Stop>,
+    at: Instant,
+    is_stopped: bool,
+    /// Nobody has it once it is over.
+    over: Weak<()>,
 }
 
 impl RunLimit {
@@ -47,39 +58,34 @@ impl RunLimit {
     /// # Errors
     /// When the system has no thread for it.
     pub(crate) fn start(limit: Option<Duration>, device: Device) -> Result<RunLimit, BackendError> {
-        RunLimit::of_length(RunLimit::of(limit, device))
+        let (waiter, waiting) = mpsc::channel();
+        let builder = thread::Builder::new().name("run-limit".to_owned());
+        let spawned = builder.spawn(move || wait(&waiting));
+        spawned.map_err(|it| BackendError::Load(format!("cannot start a thread: {it}")))?;
+        Ok(RunLimit::of_length(RunLimit::of(limit, device), waiter))
     }
 
     /// Another within this one, of so long at most.
     ///
     /// # Errors
-    /// When there is no time left, or the system has no thread for it.
+    /// When there is no time left.
     pub(crate) fn at_most(&self, longest: Duration) -> Result<RunLimit, BackendError> {
         self.check()?;
         // What has to be ended by force takes longer.
         let left = self.limit.saturating_sub(self.started.elapsed()).saturating_sub(DEAF);
-        RunLimit::of_length(left.min(longest))
+        Ok(RunLimit::of_length(left.min(longest), self.waiter.clone()))
     }
 
-    fn of_length(limit: Duration) -> Result<RunLimit, BackendError> {
-        let (over, is_over) = mpsc::channel::<()>();
-        let stop = Arc::new(Stop::new());
+    fn of_length(limit: Duration, waiter: mpsc::Sender<Waiting>) -> RunLimit {
+        let (stop, over, started) = (Arc::new(Stop::new()), Arc::new(()), Instant::now());
         // A run that ends itself does so when it has been stopped.
-        stop.end_by(Instant::now().checked_add(limit + LATER));
-        let stopped = stop.clone();
-        let wait = move || {
-            let is_late =
-                |limit| is_over.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
-            if is_late(limit) {
-                stopped.stop();
-                if is_late(DEAF) {
-                    stopped.give_up();
-                }
-            }
-        };
-        let spawned = thread::Builder::new().name("run-limit".to_owned()).spawn(wait);
-        spawned.map_err(|it| BackendError::Load(format!("cannot start a thread: {it}")))?;
-        Ok(RunLimit { stop, limit, started: Instant::now(), _over: over })
+        stop.end_by(started.checked_add(limit + LATER));
+        if let Some(at) = started.checked_add(limit) {
+            let over = Arc::downgrade(&over);
+            // The thread is there as long as this one.
+            let _ = waiter.send(Waiting { stop: stop.clone(), at, is_stopped: false, over });
+        }
+        RunLimit { stop, limit, started, waiter, _over: over }
     }
 
     /// For the runs.
@@ -107,6 +113,37 @@ impl RunLimit {
     }
 }
 
+/// Stops what is late, and gives up what goes on all the same, until nobody waits any more.
+fn wait(waiting: &mpsc::Receiver<Waiting>) {
+    let mut all: Vec<Waiting> = Vec::new();
+    loop {
+        let next = all.iter().map(|it| it.at).min();
+        let heard = match next {
+            Some(at) => waiting.recv_timeout(at.saturating_duration_since(Instant::now())),
+            None => waiting.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+        };
+        match heard {
+            Ok(another) => all.push(another),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        }
+        let now = Instant::now();
+        all.retain_mut(|it| it.over.strong_count() > 0 && (now < it.at || it.is_late(now)));
+    }
+}
+
+impl Waiting {
+    /// Its time is over. Is it waited for once more?
+    fn is_late(&mut self, now: Instant) -> bool {
+        match self.is_stopped {
+            false => self.stop.stop(),
+            true => self.stop.give_up(),
+        }
+        self.at = now + DEAF;
+        !std::mem::replace(&mut self.is_stopped, true)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +163,16 @@ mod tests {
         limit.stop().on_stop(move || stopped.send(()).unwrap());
         is_stopped.recv().unwrap();
         assert!(limit.check().unwrap_err().to_string().contains("0.005 s"));
+    }
+
+    #[test]
+    fn one_that_goes_on_is_given_up_and_what_is_around_it_is_not_stopped() {
+        let limit = RunLimit::start(None, Device::Cpu).unwrap();
+        let within = limit.at_most(Duration::from_millis(5)).unwrap();
+        drop(limit.at_most(Duration::from_millis(1)).unwrap());
+        let (given_up, is_given_up) = mpsc::channel();
+        within.stop().on_give_up(move || given_up.send(()).unwrap());
+        is_given_up.recv().unwrap();
+        assert!(within.stop().is_stopped() && limit.check().is_ok());
     }
 }
