@@ -1,9 +1,10 @@
 //! A sound's header, and its samples.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::{
-    bounds::check, error::SoundError, format::Format, guard::guarded, header::Header,
-    limits::Limits, packets::Stream, resample::resample_while, sniff::format_of,
-    watched::StillWanted, wav::Wav,
+    bounds::check, error::SoundError, format::Format, header::Header, limits::Limits,
+    packets::Stream, resample::resample_while, sniff::format_of, watched::StillWanted, wav::Wav,
 };
 
 /// Samples of one channel.
@@ -87,4 +88,16 @@ pub fn read_while(
     let sound = decode_while(bytes, limits, wanted)
         .map_err(|error| if wanted() { error } else { SoundError::Stopped })?;
     resample_while(sound.samples, sound.rate, rate, wanted)
+}
+
+/// The last line against a decoder that panics: a panic of it is an error of the sound.
+fn guarded<T>(
+    format: Format,
+    decode: impl FnOnce() -> Result<T, SoundError>,
+) -> Result<T, SoundError> {
+    // What the closure borrows is the sound and what it made itself; neither is looked at after a panic.
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| {
+        let problem = "its decoder has given up".to_owned();
+        Err(SoundError::Broken { format, at: 0, problem })
+    })
 }

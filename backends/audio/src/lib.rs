@@ -10,7 +10,6 @@ mod decode;
 mod error;
 mod features;
 mod format;
-mod guard;
 mod header;
 mod limits;
 mod log_mel;

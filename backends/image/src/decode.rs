@@ -1,11 +1,12 @@
 //! Bytes of an image to pixels that stand upright.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::{
     bmp,
     error::ImageError,
     format::{Format, unknown},
     gif,
-    guard::guarded,
     header::Header,
     jpeg::{self, JpegDecoder, JpegLibrary, LibraryError},
     limits::Limits,
@@ -96,4 +97,14 @@ impl Decoder {
         }
         Ok(upright(decoded?, header.orientation))
     }
+}
+
+/// The last line against a decoder that panics: a panic of it is an error of the image.
+fn guarded<T>(
+    format: Format,
+    decode: impl FnOnce() -> Result<T, ImageError>,
+) -> Result<T, ImageError> {
+    // What the closure borrows is the image and what it made itself; neither is looked at after a panic.
+    catch_unwind(AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(ImageError::broken(format, "its decoder has given up")))
 }

@@ -18,7 +18,6 @@ mod fields;
 mod filter;
 mod format;
 mod gif;
-mod guard;
 mod header;
 mod jpeg;
 pub mod letterbox;

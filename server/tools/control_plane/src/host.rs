@@ -1,10 +1,18 @@
-//! Whose requests are answered. A page in a browser that comes from here by a name of its own says that name as `Host`.
+//! Whose requests are answered, and what an answer is. A page in a browser that comes from here by a name of its own
+//! says that name as `Host`.
 
 use std::net::IpAddr;
 
 use hyper::{HeaderMap, StatusCode, Uri, header::HOST, http::uri::Authority};
 
-use crate::reply::Reply;
+/// A status and a body of JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// Of HTTP.
+    pub status: u16,
+    /// Empty where the operation has no output.
+    pub body: Vec<u8>,
+}
 
 /// The reply to a request that names this server by neither an address nor `localhost`; `None` to any other.
 pub fn misdirected(uri: &Uri, headers: &HeaderMap) -> Option<Reply> {

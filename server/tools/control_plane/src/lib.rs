@@ -4,7 +4,5 @@
 
 mod host;
 pub mod pipe;
-mod reply;
 
-pub use host::misdirected;
-pub use reply::Reply;
+pub use host::{Reply, misdirected};

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::reply::Reply;
+use crate::host::Reply;
 
 /// Most bytes of an operation's name, of a request's body and of a reply.
 const MOST_TARGET: usize = 256;
