@@ -65,7 +65,7 @@ fn keep_ready(supervisor: &Weak<Supervisor>, mut pause: Duration) {
             Ok((worker, took)) => {
                 tracing::info!(model, version, worker = worker.pid(), "a process is kept ready");
                 // It gives back what its load has left, and is looked at once more.
-                worker.trim_memory();
+                worker.give_back_memory();
                 supervisor.standby().has_begun(Some((worker, took)));
                 // It may have died before anybody knew that it is kept.
                 return supervisor.replace_lost_standby();

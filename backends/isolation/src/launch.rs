@@ -202,6 +202,12 @@ impl Worker {
         self.process.vitals.note_trim();
     }
 
+    /// Has it give back what the runs of its load have left. What it takes is looked at again then.
+    pub(crate) fn give_back_memory(&self) {
+        self.send_at_once(&ToWorker::GiveBackMemory);
+        self.process.vitals.note_trim();
+    }
+
     fn control(&self) -> MutexGuard<'_, Sender> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }

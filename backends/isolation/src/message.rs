@@ -24,6 +24,8 @@ pub(crate) enum ToWorker {
     Stop { lane: u32, run: u64 },
     /// Memory is scarce: what the model and its engine keep for later runs is to go.
     TrimMemory,
+    /// The load is over: what its runs have left in the engine is to go.
+    GiveBackMemory,
 }
 
 /// What an instance is told of itself: the program has nobody else to ask.

@@ -151,8 +151,11 @@ impl Model for IsolatedModel {
     }
 
     fn is_warm(&self) {
-        // Not before: a load beside its first runs would make them seem longer.
-        self.homes.iter().for_each(|it| it.supervisor.keeps_ready());
+        for home in &self.homes {
+            home.supervisor.give_back_memory();
+            // Not before: a load beside its first runs would make them seem longer.
+            home.supervisor.keeps_ready();
+        }
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

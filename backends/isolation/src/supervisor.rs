@@ -166,15 +166,27 @@ impl Supervisor {
         worker
     }
 
-    /// Has the worker give back what it keeps for later runs. One that is being started keeps nothing yet.
+    /// Has the worker give back what it keeps for later runs.
     pub(crate) fn trim_memory(&self) {
+        self.tell(Worker::trim_memory);
+    }
+
+    /// Has the worker give back what the runs of its load have left in its engine. Another program has none of ours.
+    pub(crate) fn give_back_memory(&self) {
+        if self.encoding == Encoding::Postcard {
+            self.tell(Worker::give_back_memory);
+        }
+    }
+
+    /// Tells the worker, if it lives. One that is being started keeps nothing yet.
+    fn tell(&self, what: impl FnOnce(&Worker)) {
         let state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
         if let Some(worker) = state.worker.as_ref().filter(|it| !it.is_dead()) {
-            worker.trim_memory();
+            what(worker);
         }
     }
 

@@ -157,8 +157,13 @@ impl Shared {
     fn trim_memory(&self) {
         if let Some(model) = self.model.get() {
             model.trim_memory();
-            self.engines.iter().for_each(|it| it.give_back_memory());
+            self.give_back_memory();
         }
+    }
+
+    /// Gives back what runs have left in the engine. Blocking.
+    fn give_back_memory(&self) {
+        self.engines.iter().for_each(|it| it.give_back_memory());
     }
 }
 
@@ -263,14 +268,17 @@ fn listen(
                     stop.stop();
                 }
             }
-            ToWorker::TrimMemory => {
-                let shared = shared.clone();
-                let trim = thread::Builder::new().name("trim".to_owned());
-                // Where there is no memory for a thread, there is none to give back without one.
-                let _ = trim.spawn(move || shared.trim_memory());
-            }
+            ToWorker::TrimMemory => aside(shared, Shared::trim_memory),
+            ToWorker::GiveBackMemory => aside(shared, Shared::give_back_memory),
         }
     }
+}
+
+/// Gives memory back on a thread of its own. Where there is no memory for one, there is none to give back without it.
+fn aside(shared: &Arc<Shared>, give_back: impl FnOnce(&Shared) + Send + 'static) {
+    let shared = shared.clone();
+    let builder = thread::Builder::new().name("trim".to_owned()).stack_size(MODEL_STACK);
+    let _ = builder.spawn(move || give_back(&shared));
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {

@@ -43,6 +43,10 @@ impl Converger {
                 }
             }
         });
+        // What the runs of their loads have left.
+        if !models.is_empty() {
+            self.loader.give_back_memory();
+        }
         progress("");
     }
 }
