@@ -31,6 +31,8 @@ mod script_packages; // the packages that they ask for
 #[cfg(all(feature = "isolation", feature = "python"))]
 mod scripts; // archives with a script that loads the model
 mod sessions; // stateful sessions on /invocations
+#[cfg(all(feature = "isolation", feature = "python"))]
+mod torchserve; // archives of TorchServe
 mod websocket; // conversations in which each message is a request
 #[cfg(feature = "trees")]
 mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms

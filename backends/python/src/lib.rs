@@ -38,20 +38,23 @@ impl Python {
     }
 }
 
-/// What it says of itself.
+/// A program.
+const CODE: Format = Format {
+    platform: "",
+    aliases: &[],
+    file: "model.py",
+    other_extensions: &[],
+    other_files: &[],
+    folds: "",
+    is_by_whole_name: true,
+    content: None,
+    rank: 5,
+    is_served: true,
+};
+
+/// What it says of itself: programs, and archives of TorchServe.
 const DESCRIPTION: EngineDescription = EngineDescription {
-    formats: &[Format {
-        platform: "",
-        aliases: &[],
-        file: "model.py",
-        other_extensions: &[],
-        other_files: &[],
-        folds: "",
-        is_by_whole_name: true,
-        content: None,
-        rank: 5,
-        is_served: true,
-    }],
+    formats: &[CODE, Format { file: "model.mar", is_by_whole_name: false, ..CODE }],
     parameters: &[interpreter::PARAMETER, interpreter::ENVIRONMENT, "FORCE_CPU_ONLY_INPUT_TENSORS"],
     merges_by_default: false,
     streams: true,
@@ -79,7 +82,7 @@ impl Backend for Python {
         let Some(path) = interpreter::find_unpacked(source, self.interpreter.as_deref())? else {
             return Ok(());
         };
-        if self.installs_requirements && Requirements::file(source).is_some() {
+        if self.installs_requirements && Requirements::may_come_with(source) {
             return Ok(());
         }
         let lacks =
@@ -91,11 +94,12 @@ impl Backend for Python {
         refuse_code(source)?;
         let environments = self.environments();
         let found = interpreter::find(source, self.interpreter.as_deref(), &environments)?;
-        let requirements = Requirements::file(source).map(|file| {
+        let requirements = Requirements::may_come_with(source).then(|| {
             let installs = self.installs_requirements;
-            if installs {
+            if installs || Requirements::is_archive(source) {
                 environments.prepare().map_err(|it| BackendError::Load(it.to_string()))?;
             }
+            let file = Requirements::file(source);
             Ok(Requirements { file, installs, directory: environments.directory })
         });
         let requirements = requirements.transpose()?;

@@ -23,6 +23,9 @@ macro_rules! modules {
 /// The first text, which makes the others importable.
 const FIRST: &str = include_str!("../runtime/muster_python/boot.py");
 
+/// What says of a folder that it is an unpacked archive of TorchServe, there.
+const MANIFEST: &str = "MAR-INF/MANIFEST.json";
+
 /// All files of the runtime.
 const MODULES: &[(&str, &str)] = modules![
     "c_python_backend_utils.py" => "c_python_backend_utils",
@@ -38,11 +41,13 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/estimator_ports.py" => "muster_python.estimator_ports",
     "muster_python/faults.py" => "muster_python.faults",
     "muster_python/frames.py" => "muster_python.frames",
+    "muster_python/kept.py" => "muster_python.kept",
     "muster_python/lane.py" => "muster_python.lane",
     "muster_python/mailbox.py" => "muster_python.mailbox",
     "muster_python/metrics.py" => "muster_python.metrics",
-    "muster_python/requirements.py" => "muster_python.requirements",
+    "muster_python/model_archive.py" => "muster_python.model_archive",
     "muster_python/pyfunc.py" => "muster_python.pyfunc",
+    "muster_python/requirements.py" => "muster_python.requirements",
     "muster_python/script.py" => "muster_python.script",
     "muster_python/script_codecs.py" => "muster_python.script_codecs",
     "muster_python/script_context.py" => "muster_python.script_context",
@@ -54,6 +59,10 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/talk.py" => "muster_python.talk",
     "muster_python/tensors.py" => "muster_python.tensors",
     "muster_python/testing.py" => "muster_python.testing",
+    "muster_python/torchserve.py" => "muster_python.torchserve",
+    "muster_python/torchserve_bodies.py" => "muster_python.torchserve_bodies",
+    "muster_python/torchserve_context.py" => "muster_python.torchserve_context",
+    "muster_python/torchserve_toolkit.py" => "muster_python.torchserve_toolkit",
     "muster_python/triton.py" => "muster_python.triton",
     "muster_python/triton_config.py" => "muster_python.triton_config",
     "muster_python/triton_replies.py" => "muster_python.triton_replies",
@@ -61,16 +70,28 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/triton_tensor.py" => "muster_python.triton_tensor",
 ];
 
-/// The list of packages that comes with a script.
+/// The list of packages that comes with a script, or with an archive of TorchServe.
 pub(crate) struct Requirements {
-    pub(crate) file: PathBuf,
+    /// `None`: the archive's own manifest says.
+    pub(crate) file: Option<PathBuf>,
     /// May pip be run for what is missing?
     pub(crate) installs: bool,
-    /// Where packages are kept.
+    /// Where packages are kept, and unpacked archives.
     pub(crate) directory: PathBuf,
 }
 
 impl Requirements {
+    /// Can there be such a list?
+    pub(crate) fn may_come_with(source: &ModelSource) -> bool {
+        let is_manifest = source.path.ends_with(MANIFEST);
+        Requirements::is_archive(source) || is_manifest || Requirements::file(source).is_some()
+    }
+
+    /// Is the model an archive of TorchServe, as a file?
+    pub(crate) fn is_archive(source: &ModelSource) -> bool {
+        source.path.extension().is_some_and(|it| it == "mar")
+    }
+
     /// The list beside the model's file, where that is a script of its own: it lies in a folder of the model's
     /// directory that is not a version.
     pub(crate) fn file(source: &ModelSource) -> Option<PathBuf> {
@@ -99,7 +120,8 @@ pub(crate) fn program(
     let version = source.path.parent().map(text).transpose()?;
     let requirements = requirements.map(|it| {
         let directory = text(&it.directory)?;
-        Ok(json!({"file": text(&it.file)?, "install": it.installs, "directory": directory}))
+        let file = it.file.as_deref().map(text).transpose()?;
+        Ok(json!({"file": file, "install": it.installs, "directory": directory}))
     });
     let requirements = requirements.transpose()?;
     let unpacked = interpreter.unpacked.as_ref().map(|it| text(&it.root)).transpose()?;

@@ -89,7 +89,7 @@ fn contents(names: &[impl AsRef<str>]) -> Option<String> {
     }
     if names().any(|it| it.starts_with("MAR-INF/")) {
         return Some(
-            "this is an archive of TorchServe; unpack the TorchScript file that is in it"
+            "this is an archive of TorchServe; give it a name that ends in .mar, or unpack the TorchScript file in it"
                 .to_owned(),
         );
     }

@@ -43,10 +43,15 @@ def _prepare(load):
         _activate(root)
     elif sys.prefix != sys.base_prefix:
         _put_first(os.path.join(sys.prefix, "bin"))
-    if load.get("requirements") is not None:
-        from muster_python import requirements
+    packages = load.get("requirements")
+    if packages is None:
+        return
+    from muster_python import model_archive, requirements
 
-        requirements.prepare(load["requirements"])
+    model_archive.open_archive(load, packages["directory"])
+    file = packages["file"] or model_archive.requirements(load)
+    if file is not None:
+        requirements.prepare({**packages, "file": file})
 
 
 def _make_whole(root):

@@ -3,19 +3,17 @@
 What pip brings lies in a directory that the server names, once for each content of the file and each interpreter.
 """
 
-import fcntl
 import hashlib
 import importlib
 import importlib.metadata
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
 
-from muster_python import faults
+from muster_python import faults, kept
 from muster_python.environment import last_lines
 
 # Lines of pip that stand in the error of a load.
@@ -23,9 +21,6 @@ _LINES = 8
 
 # Options of pip in such a file whose value may be a path.
 _PATHS = ("-c", "--constraint", "-f", "--find-links", "-r", "--requirement")
-
-# Kept open: a directory is not removed while a process that uses it lives.
-_held = []
 
 
 def prepare(given):
@@ -121,34 +116,19 @@ class _Plain:
 
 
 def _installed(directory, file, lines):
-    """The directory with the packages of these lines. The first process that comes installs them; others wait."""
+    """The directory with the packages of these lines."""
     interpreter = (sys.executable, sys.version, sysconfig.get_platform())
     digest = hashlib.sha256(repr((interpreter, lines)).encode()).hexdigest()
-    target = os.path.join(directory, digest)
-    lock = open(target + ".lock", "a+")
-    _held.append(lock)
-    while True:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        if os.path.isdir(target):
-            os.utime(target + ".lock")
-            return target
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.isdir(target):
-            _install(target, file, lines)
-            lock.truncate(0)
-            lock.write(str(_size(target)))
-            lock.flush()
+    return kept.directory(directory, digest, lambda part: _install(part, file, lines))
 
 
-def _install(target, file, lines):
+def _install(part, file, lines):
     """Runs pip."""
-    part, list_of = target + ".part", target + ".txt"
-    # What is left of an installation that was ended.
-    shutil.rmtree(part, ignore_errors=True)
+    list_of = part + ".txt"
     with open(list_of, "w", encoding="utf-8") as opened:
         opened.write(lines)
     pip = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-    faults.say("INFO", f"pip installs what '{file}' asks for, once, into {target}")
+    faults.say("INFO", f"pip installs what '{file}' asks for, once, into {part.removesuffix('.part')}")
     ran = subprocess.run(
         [*pip, "--target", part, "-r", list_of],
         stdin=subprocess.DEVNULL,
@@ -158,15 +138,4 @@ def _install(target, file, lines):
     )
     os.remove(list_of)
     if ran.returncode != 0:
-        shutil.rmtree(part, ignore_errors=True)
         raise RuntimeError(f"pip cannot install what '{file}' asks for:\n{last_lines(ran.stdout, _LINES)}")
-    # Nothing but requirements for other machines: pip makes no directory for none.
-    os.makedirs(part, exist_ok=True)
-    os.rename(part, target)
-
-
-def _size(directory):
-    """Bytes of its files."""
-    return sum(
-        os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(directory) for name in names
-    )

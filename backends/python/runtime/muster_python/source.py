@@ -7,6 +7,8 @@ import os
 import sys
 import types
 
+from muster_python.model_archive import is_manifest
+
 # Functions of SageMaker's scripts, one of which says that the file is one.
 _SCRIPT_FUNCTIONS = {
     "model_fn",
@@ -20,7 +22,7 @@ _SCRIPT_FUNCTIONS = {
 }
 
 # Modules of this runtime.
-_FLAVORS = ("triton", "simple", "script", "estimator", "pyfunc")
+_FLAVORS = ("triton", "simple", "script", "estimator", "pyfunc", "torchserve")
 
 
 def flavor(load):
@@ -40,6 +42,8 @@ def _flavor_of(path):
     """By the file's name, or by the names that it defines: it is not run for this."""
     if os.path.basename(path) == "MLmodel":
         return "pyfunc"
+    if is_manifest(path):
+        return "torchserve"
     if os.path.splitext(path)[1] != ".py":
         return "estimator"
     with open(path, "rb") as file:

@@ -64,6 +64,8 @@ pub struct ModelPath<'a> {
 pub const GET: &[Method] = &[Method::GET, Method::HEAD];
 /// The methods of addresses that act.
 pub const POST: &[Method] = &[Method::POST];
+/// The methods of addresses that act, for clients that put files there, too.
+pub const POST_OR_PUT: &[Method] = &[Method::POST, Method::PUT];
 /// The methods of addresses that are read and that act.
 pub const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 /// The methods of addresses that are read and deleted.

@@ -44,7 +44,7 @@ use crate::{
         denied::cannot,
         flat::{besides_code, besides_mlflow},
         local::FoundModel,
-        mlflow,
+        mlflow, torchserve,
     },
     settings::{UserScripts, repository::Repository},
 };
@@ -290,7 +290,7 @@ impl Loader {
             return Err(format!("{beyond}, {refusal}").into());
         }
         let started = SystemTime::now();
-        let path = self.of_mlflow(raw, path)?.unwrap_or_else(|| path.to_owned());
+        let path = self.of_folder(raw, path)?.unwrap_or_else(|| path.to_owned());
         let choice = self.choose_engine(found, raw, &path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
@@ -306,8 +306,8 @@ impl Loader {
         path: &Path,
         cpus: NonZeroUsize,
     ) -> Result<Plan, LoadError> {
-        let of_mlflow = self.of_mlflow(raw, path)?;
-        let path = of_mlflow.as_deref().unwrap_or(path);
+        let of_folder = self.of_folder(raw, path)?;
+        let path = of_folder.as_deref().unwrap_or(path);
         let choice = self.choose_engine(found, raw, path)?;
         Ok(self.plan_here(&found.name, raw, &self.engine_options(&choice, path), cpus)?)
     }
@@ -325,8 +325,8 @@ impl Loader {
     }
 
     /// What is to be opened of a folder that MLflow has saved, unless a configuration names the file, or the folder has
-    /// a model besides and no file of MLflow's.
-    fn of_mlflow(
+    /// a model besides and no file of MLflow's. Of an archive of TorchServe, the manifest.
+    fn of_folder(
         &self,
         raw: Option<&raw::ModelConfig>,
         path: &Path,
@@ -335,6 +335,11 @@ impl Loader {
             return Ok(None);
         }
         let engines = &self.descriptions;
+        let said = raw.map_or("", |it| engines.name_of(&it.backend));
+        let is_for_python = said.is_empty() || Some(said) == engines.runner_of_unread();
+        if let Some(manifest) = torchserve::manifest_in(path).filter(|_| is_for_python) {
+            return Ok(Some(manifest));
+        }
         let model = mlflow::model_in(path);
         let besides = match &model {
             Ok(Some(file)) if mlflow::is_for_python(file) => besides_code(path, engines),
@@ -353,7 +358,7 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         path: &Path,
     ) -> Result<EngineChoice, LoadError> {
-        if mlflow::is_for_python(path) {
+        if mlflow::is_for_python(path) || torchserve::folder_of(path).is_some() {
             return self.python_for(raw, path);
         }
         let files = files_of(path, &self.descriptions)?;

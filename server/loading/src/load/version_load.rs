@@ -13,7 +13,7 @@ use backend::{Backend, Stop};
 use crate::{
     config::choose::EngineChoice,
     load::load_watch::LoadWatch,
-    repository::{local::FoundModel, mlflow, user_script::is_script_of},
+    repository::{local::FoundModel, mlflow, torchserve, user_script::is_script_of},
 };
 use serving::config::raw;
 
@@ -79,7 +79,8 @@ impl Load<'_> {
     /// The file or the directory of which it is made: of a script, the directory that is its model's; of a folder that
     /// Python opens, the folder.
     pub(super) fn files(&self) -> &Path {
-        let folder = self.path.parent().filter(|_| mlflow::is_for_python(self.path));
+        let of_mlflow = self.path.parent().filter(|_| mlflow::is_for_python(self.path));
+        let folder = of_mlflow.or_else(|| torchserve::folder_of(self.path));
         match is_script_of(self.path, &self.found.dir) {
             true => &self.found.dir,
             false => folder.unwrap_or(self.path),

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     config::engines::Engines,
-    repository::{content::Content, denied::listing_failed, inspect, mlflow},
+    repository::{content::Content, denied::listing_failed, inspect, mlflow, torchserve},
 };
 use backend::Format;
 use steps::{WEIGHTS, named_graph, weights_for_graph};
@@ -108,12 +108,15 @@ pub(crate) fn is_beside_a_graph(dir: &Path, name: &str) -> bool {
 }
 
 /// The one file that is the model of a directory: that which `muster.json` names; of one of Hugging Face's, that in its
-/// folder `onnx`. The directory itself where its files are one model together, or one that MLflow has saved: the file
-/// of its flavor goes before all others, and where there is none at all, loading says so.
+/// folder `onnx`. The directory itself where its files are one model together, or an archive of TorchServe, or one that
+/// MLflow has saved: the file of its flavor goes before all others, and where there is none at all, loading says so.
 ///
 /// # Errors
 /// When the directory cannot be listed.
 pub(crate) fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
+    if torchserve::manifest_in(dir).is_some() {
+        return Ok(Some(dir.to_owned()));
+    }
     match mlflow::model_in(dir) {
         Ok(None) => besides_mlflow(dir, engines),
         Ok(Some(file)) if mlflow::is_for_python(&file) => {

@@ -14,6 +14,7 @@ pub(crate) mod model_list;
 pub(crate) mod platform;
 pub(crate) mod remote;
 pub(crate) mod scratch_dir;
+pub(crate) mod torchserve;
 pub(crate) mod unversioned;
 pub mod user_script;
 pub(crate) mod versions;

@@ -14,6 +14,7 @@ use frontend::{
     exchange::payload::Payload,
     http::{answer::Answer, parts::Parts},
 };
+use inference::error::Error;
 use serving::ServedModel;
 
 /// `POST /invocations`.
@@ -25,6 +26,35 @@ pub async fn invocations(
     let invocation = parse(&parts.headers)?;
     let model = chosen(hosting, &parts.headers, &invocation.attributes).await?;
     invoke(hosting, model, parts, invocation, body).await
+}
+
+/// `POST /predictions/<name>[/<version>]`, as of `/invocations`.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for a version that is no number, or one behind which there is more than `.0`.
+pub async fn predictions(
+    hosting: &Hosting<'_>,
+    name: &str,
+    version: Option<&str>,
+    parts: &Parts,
+    body: Payload<'_, Incoming>,
+) -> Answer {
+    let version = version.map(version_of).transpose()?;
+    let invocation = parse(&parts.headers)?;
+    let deadline = || hosting.http.deadline(&parts.headers);
+    let model = hosting.http.serving.model(name, version, deadline).await?;
+    invoke(hosting, model, parts, invocation, body).await
+}
+
+/// The number of a version as TorchServe's clients write it: `1`, `1.0`.
+fn version_of(text: &str) -> Result<u64, Error> {
+    let number = text.strip_suffix(".0").unwrap_or(text);
+    number.parse().map_err(|_| {
+        Error::InvalidRequest(format!(
+            "version '{}': expected the number of a version, as 1 or 1.0",
+            text.escape_debug()
+        ))
+    })
 }
 
 /// Runs a request on a chosen model, for every address with the semantics of `/invocations`.

@@ -93,6 +93,14 @@ pub fn routes() -> Vec<Route> {
                 "How batch transform sends records",
             )
             .gives(PARAMETERS),
+        ENDPOINTS
+            .post("predict", "/predictions/{model}", "The same of a model, as TorchServe has it")
+            .takes(BODIES)
+            .gives(REPLIES),
+        ENDPOINTS
+            .post("predict_version", "/predictions/{model}/{version}", "The same of a version")
+            .takes(BODIES)
+            .gives(REPLIES),
         ENDPOINTS.get("endpoint_models", "/models", "The loaded models").gives(&[ANY_JSON]),
         ENDPOINTS
             .post("load_endpoint_model", "/models", "Loads a model")
@@ -134,13 +142,14 @@ mod tests {
             Operation::MultiModel(MultiModelPath::Describe(_)) => "describe",
             Operation::MultiModel(MultiModelPath::Unload(_)) => "unload",
             Operation::MultiModel(MultiModelPath::Invoke(_)) => "invoke",
+            Operation::Predictions(..) => "predictions",
             Operation::Version => "version",
             Operation::Runtime(..) => "runtime",
         }
     }
 
     /// Without the runtime, whose addresses are compared by themselves.
-    const KINDS: usize = 10;
+    const KINDS: usize = 11;
 
     #[test]
     fn every_listed_route_is_taken_and_every_operation_is_listed() {

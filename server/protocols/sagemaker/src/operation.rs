@@ -15,6 +15,8 @@ pub enum Operation<'a> {
     InvocationsStream,
     ExecutionParameters,
     MultiModel(MultiModelPath<'a>),
+    /// TorchServe's, of a model by its name and version.
+    Predictions(Cow<'a, str>, Option<Cow<'a, str>>),
     /// Of MLflow.
     Version,
     /// A call of the local runtime.
@@ -29,7 +31,7 @@ impl Operation<'_> {
             Operation::Version | Operation::ExecutionParameters => {
                 Need::reading(Category::Metadata)
             }
-            Operation::Invocations | Operation::InvocationsStream => {
+            Operation::Invocations | Operation::InvocationsStream | Operation::Predictions(..) => {
                 Need::reading(Category::Inference)
             }
             Operation::MultiModel(path) => path.need(),

@@ -61,6 +61,10 @@ impl Protocol for SageMaker {
             Operation::InvocationsStream => bidirectional::open(hosting, parts),
             Operation::Ping => Ok(state::ping(hosting)),
             Operation::MultiModel(path) => multi_model::answer(hosting, path, parts, body).await,
+            Operation::Predictions(name, version) => {
+                let version = version.as_deref();
+                invoke::predictions(hosting, name, version, parts, body.into()).await
+            }
             Operation::Version => Ok(state::version()),
             Operation::ExecutionParameters => Ok(state::execution_parameters(hosting).await),
             // Boxed: the futures of other requests stay small.
@@ -78,7 +82,7 @@ impl Protocol for SageMaker {
     ) -> Response<Segments> {
         match operation {
             // Most of AWS's containers have the Multi Model Server on these addresses; others read `error`.
-            Some(Operation::MultiModel(_)) => {
+            Some(Operation::MultiModel(_) | Operation::Predictions(..)) => {
                 respond::error(failed.error, failed.id, ErrorForm::Mms)
             }
             Some(Operation::Runtime(_, call)) => runtime::refused(self, *call, failed),

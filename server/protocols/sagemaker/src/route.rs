@@ -4,7 +4,7 @@ use hyper::Method;
 
 use super::operation::{MultiModelPath, Operation};
 use frontend::http::address::{
-    ANY, GET, GET_OR_DELETE, POST, RequestHead, check_method, percent_decode,
+    ANY, GET, GET_OR_DELETE, POST, POST_OR_PUT, RequestHead, check_method, percent_decode,
 };
 use inference::error::Error;
 
@@ -21,6 +21,11 @@ pub fn route<'a>(head: &RequestHead<'a>) -> Result<Option<Operation<'a>>, Error>
         ["version"] => (GET, Operation::Version),
         ["invocations-bidirectional-stream"] => (GET, Operation::InvocationsStream),
         ["execution-parameters"] => (GET, Operation::ExecutionParameters),
+        // Of TorchServe and of the Multi Model Server. An empty name is none.
+        ["predictions", name, version @ ..] if !name.is_empty() && version.len() < 2 => {
+            let version = version.first().map(|it| percent_decode(it)).transpose()?;
+            (POST_OR_PUT, Operation::Predictions(percent_decode(name)?, version))
+        }
         ["models", rest @ ..] => match multi_model(head.method, rest)? {
             Some(found) => found,
             None => return Ok(None),
@@ -78,6 +83,10 @@ mod tests {
             Ok(Some(Operation::Invocations)) => "invocations",
             Ok(Some(Operation::InvocationsStream)) => "stream",
             Ok(Some(Operation::ExecutionParameters)) => "parameters",
+            Ok(Some(Operation::Predictions(name, version))) => {
+                assert_eq!((&*name, version.as_deref()), ("a/b", Some("1.0")));
+                "predictions"
+            }
             _ => "other",
         };
         assert_eq!(asked(Method::HEAD, "/ping"), "ping");
@@ -86,6 +95,8 @@ mod tests {
         assert_eq!(asked(Method::POST, "/invocations"), "invocations");
         assert_eq!(asked(Method::GET, "/invocations-bidirectional-stream"), "stream");
         assert_eq!(asked(Method::GET, "/execution-parameters"), "parameters");
+        assert_eq!(asked(Method::PUT, "/predictions/a%2Fb/1.0"), "predictions");
+        assert_eq!(asked(Method::POST, "/predictions/a/1/2"), "other");
         assert!(matches!(routed(Method::GET, "/invocations"), Err(Error::MethodNotAllowed { .. })));
     }
 

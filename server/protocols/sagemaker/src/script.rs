@@ -12,8 +12,8 @@ use hyper::{
     HeaderMap, Response, StatusCode,
     body::Incoming,
     header::{
-        ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName,
-        HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+        ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE,
+        HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
     },
 };
 
@@ -54,6 +54,12 @@ const ANY_TYPE: &str = "application/octet-stream";
 /// Further headers that scripts are told begin so.
 const PLATFORM: &str = "x-amzn-";
 
+/// What the model's parameter says where a script is told all headers, as TorchServe's handlers are.
+const WITH_HEADERS: &str = "headers";
+
+/// What no script is told: it is said to this server.
+const SECRET: [HeaderName; 2] = [AUTHORIZATION, PROXY_AUTHORIZATION];
+
 /// Headers of a connection and of the frame of a message, which are the server's.
 const OF_SERVER: [HeaderName; 8] =
     [CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
@@ -74,7 +80,7 @@ pub async fn infer(
     let observed = Observed::begin(hosting, &model, parts);
     let head = Arc::new(OnceLock::new());
     let codec = ScriptCodec {
-        parameters: parameters(&parts.headers),
+        parameters: parameters(&parts.headers, takes_all_headers(&model)),
         captured: observed.captured(),
         head: head.clone(),
     };
@@ -102,12 +108,21 @@ fn exception(failure: Failure) -> Answer {
     Ok(response)
 }
 
+/// Is that model told all headers of a request?
+fn takes_all_headers(model: &ServedModel) -> bool {
+    model.config.parameters.get(SCRIPT).is_some_and(|it| it == WITH_HEADERS)
+}
+
 /// What the script is told of the head of a request.
-fn parameters(headers: &HeaderMap) -> Parameters {
+fn parameters(headers: &HeaderMap, all: bool) -> Parameters {
     let own = [(TYPE, CONTENT_TYPE), ("accept", ACCEPT), ("custom_attributes", CUSTOM_ATTRIBUTES)];
-    let own = own.into_iter().map(|(name, header)| (name.to_owned(), header));
-    let further = headers.keys().filter(|it| it.as_str().starts_with(PLATFORM));
-    let further = further.filter(|it| **it != CUSTOM_ATTRIBUTES);
+    let is_told = |it: &&HeaderName| match all {
+        true => !SECRET.contains(it),
+        false => it.as_str().starts_with(PLATFORM),
+    };
+    let said = |it: &&HeaderName| own.iter().any(|(_, own)| own == *it);
+    let further = headers.keys().filter(|it| is_told(it) && !said(it));
+    let own = own.iter().map(|(name, header)| ((*name).to_owned(), header.clone()));
     let all = own.chain(further.map(|it| (it.as_str().to_owned(), it.clone())));
     all.filter_map(|(name, header)| {
         let text = owned_text(headers, &header)?;
@@ -204,7 +219,7 @@ impl HttpCodec for ScriptCodec {
 
     fn decode(
         self,
-        _: &Signature,
+        signature: &Signature,
         body: Bytes,
         grant: &Grant,
     ) -> Result<Decoded<Arc<OnceLock<Head>>>, Failure> {
@@ -218,7 +233,9 @@ impl HttpCodec for ScriptCodec {
             return Err(Error::InvalidRequest(problem).into());
         }
         grant.hold(body.len().saturating_add(size_of::<u32>()))?;
-        let tensor = Tensor::from_strings(Shape::new(&[1]), iter::once(&body));
+        // A row of a batch, where the script takes several bodies at once.
+        let shape: &[usize] = if signature.max_batch_size > 0 { &[1, 1] } else { &[1] };
+        let tensor = Tensor::from_strings(Shape::new(shape), iter::once(&body));
         let tensor = tensor.map_err(|it| Error::InvalidRequest(it.to_string()))?;
         let inputs = vec![NamedTensor { name: BODY.into(), tensor }];
         let request = InferenceRequest { inputs, parameters, ..InferenceRequest::default() };

@@ -148,7 +148,7 @@ impl Content {
             ),
             Content::TorchServe => (
                 "an archive of TorchServe",
-                "unpack it, and serve the TorchScript file that is in it",
+                "give it a name that ends in .mar, or serve the TorchScript file that is in it",
             ),
             Content::Safetensors => ("a safetensors file: weights without a model's code", OPTIMUM),
             Content::Keras => ("a Keras model (.keras)", KERAS),

@@ -74,7 +74,7 @@ fn each_kind_of_file_is_known_by_its_bytes_and_named_with_the_line_that_helps() 
             "torch.export",
             "torch.jit.trace",
         ),
-        (zip(&["MAR-INF/MANIFEST.json", "m.pt"]), Content::TorchServe, "TorchServe", "unpack"),
+        (zip(&["MAR-INF/MANIFEST.json", "m.pt"]), Content::TorchServe, "TorchServe", ".mar"),
         (zip(&["config.json", "model.weights.h5"]), Content::Keras, "Keras", "load_model('/m/x')"),
         (zip(&["schema.json", "0.npy"]), Content::Skops, "skops", "model.skops"),
         (zip(&["word/document.xml"]), Content::Zip, "zip archive", "unzip /m/x"),
