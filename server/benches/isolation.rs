@@ -18,7 +18,7 @@ use backend::{
 };
 use isolation::{Children, Sandbox, Which};
 use muster::{
-    config::{Engines, Isolation},
+    config::{Engines, Isolation, ScriptFlavor},
     engines::EngineSettings,
 };
 use rustix::{
@@ -74,6 +74,7 @@ fn engines(all: bool) -> Vec<Arc<dyn Backend>> {
         python: None,
         python_env_dir: None,
         installs_requirements: false,
+        script_flavor: ScriptFlavor::Auto,
         onnxruntime_library: None,
         pytorch_plugin: None,
         tensorflow_library: None,

@@ -93,7 +93,8 @@ const ENGINES: &[Make] = &[
     |of| {
         let Engines { python: interpreter, python_env_dir: environments, .. } = of.engines.clone();
         let installs_requirements = of.engines.installs_requirements;
-        Arc::new(python::Python { interpreter, environments, installs_requirements })
+        let script_flavor = of.engines.script_flavor.name();
+        Arc::new(python::Python { interpreter, environments, installs_requirements, script_flavor })
     },
     #[cfg(not(feature = "python"))]
     |_| crate::left_out::PYTHON.engine(),

@@ -69,7 +69,7 @@ pub const PYTHON: Feature = Feature {
     name: "python",
     what: "engine for models in Python",
     is_in: cfg!(feature = "python"),
-    flags: &["python", "python-env-dir", "install-requirements"],
+    flags: &["python", "python-env-dir", "install-requirements", "script-flavor"],
 };
 
 /// TorchScript.

@@ -29,6 +29,9 @@ pub struct Python {
     pub environments: Option<PathBuf>,
     /// Does pip bring the packages that a script asks for and that are missing?
     pub installs_requirements: bool,
+    /// Whose toolkit's functions stand in for those that a script does not define, where a model does not say; empty
+    /// for those that fit.
+    pub script_flavor: &'static str,
 }
 
 impl Python {
@@ -37,6 +40,9 @@ impl Python {
         Environments::below(directory.unwrap_or_else(interpreter::temporary))
     }
 }
+
+/// The parameter of a model that says whose functions its script gets.
+const FLAVOR: &str = "SCRIPT_FLAVOR";
 
 /// A program.
 const CODE: Format = Format {
@@ -55,7 +61,12 @@ const CODE: Format = Format {
 /// What it says of itself: programs, and archives of TorchServe.
 const DESCRIPTION: EngineDescription = EngineDescription {
     formats: &[CODE, Format { file: "model.mar", is_by_whole_name: false, ..CODE }],
-    parameters: &[interpreter::PARAMETER, interpreter::ENVIRONMENT, "FORCE_CPU_ONLY_INPUT_TENSORS"],
+    parameters: &[
+        interpreter::PARAMETER,
+        interpreter::ENVIRONMENT,
+        "FORCE_CPU_ONLY_INPUT_TENSORS",
+        FLAVOR,
+    ],
     merges_by_default: false,
     streams: true,
     runs_apart: true,
@@ -103,7 +114,7 @@ impl Backend for Python {
             Ok(Requirements { file, installs, directory: environments.directory })
         });
         let requirements = requirements.transpose()?;
-        runtime::program(found, source, requirements.as_ref()).map(Some)
+        runtime::program(found, source, requirements.as_ref(), self.script_flavor).map(Some)
     }
 }
 

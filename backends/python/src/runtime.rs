@@ -110,6 +110,7 @@ pub(crate) fn program(
     interpreter: Interpreter,
     source: &ModelSource,
     requirements: Option<&Requirements>,
+    script_flavor: &str,
 ) -> Result<WorkerProgram, BackendError> {
     let text = |path: &std::path::Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
@@ -140,6 +141,7 @@ pub(crate) fn program(
             "config": source.config,
             "auto_complete": source.completes_config,
             "flavor": "auto",
+            "script_flavor": script_flavor,
             "unpacked": unpacked,
             "requirements": requirements,
         },

@@ -15,6 +15,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("python", "", "The Python, 3.9 or later with numpy, for models in Python. A model's parameters PYTHON and EXECUTION_ENV_PATH, and a venv in its directory, go before it. Default: the Python of VIRTUAL_ENV, else the first python3 of PATH").named("FILE"),
     Flag::value("python-env-dir", "", "Directory in which environments of models in Python are kept that come as archives (EXECUTION_ENV_PATH), and packages that pip has installed for scripts. It must belong to the server's user alone. Default: python in the directory of --model-repository-cache-dir").named("DIR"),
     Flag::value(REQUIREMENTS, "", "Packages that a script's code/requirements.txt asks for and that are missing: missing, pip installs them once; never, the load fails and says how. Default: missing where a hosting platform starts the server, else never").named("WHICH"),
+    Flag::value(FLAVOR, "auto", "Whose toolkit's functions a script gets that it does not define: sagemaker, pytorch, huggingface, sklearn, xgboost; auto, by the files beside it and by what its model_fn returns. A model's parameter SCRIPT_FLAVOR goes before this").named("NAME"),
     Flag::value("tensorflow-library", "", "TensorFlow's shared library, libtensorflow_cc.so.2. Default: the one in tensorflow/lib/ beside the program or one folder up, else the library of the package tensorflow-cpu that pip installed with muster").named("FILE"),
     Flag::value(ONEDNN, "auto", "Does TensorFlow use oneDNN? on, off, or auto: not where models come and go, as their memory comes back only without it. TF_ENABLE_ONEDNN_OPTS in the environment goes before this").named("MODE"),
     Flag::value("tensorflow-session-count", "auto", "Sessions of a SavedModel that does not say (MAX_SESSION_SHARE_COUNT): each has its own threads and variables. auto: one for all instances").named("COUNT"),
@@ -32,6 +33,9 @@ pub(super) const ONEDNN: &str = "tensorflow-onednn";
 
 /// Does pip bring what scripts ask for?
 const REQUIREMENTS: &str = "install-requirements";
+
+/// Whose toolkit's functions stand in for those that a script does not define?
+const FLAVOR: &str = "script-flavor";
 
 /// Are the methods that signatures are for compared with those of requests?
 const METHOD_NAMES: &str = "tensorflow-method-name-check";
@@ -55,6 +59,46 @@ pub(super) fn onednn_word(text: &str) -> Parse<OneDnnWord> {
         "off" => Ok(OneDnnWord::Off),
         _ => Err("auto, on or off".to_owned()),
     }
+}
+
+/// Whose toolkit's functions stand in for those that a script does not define?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ScriptFlavor {
+    /// The files beside the script and the object that `model_fn` returns say.
+    #[default]
+    Auto,
+    /// The plain toolkit's.
+    SageMaker,
+    /// PyTorch's.
+    PyTorch,
+    /// Hugging Face's.
+    HuggingFace,
+    /// scikit-learn's.
+    SkLearn,
+    /// XGBoost's.
+    XGBoost,
+}
+
+impl ScriptFlavor {
+    /// All of them, with their names.
+    const ALL: [(&str, ScriptFlavor); 6] = [
+        ("auto", ScriptFlavor::Auto),
+        ("sagemaker", ScriptFlavor::SageMaker),
+        ("pytorch", ScriptFlavor::PyTorch),
+        ("huggingface", ScriptFlavor::HuggingFace),
+        ("sklearn", ScriptFlavor::SkLearn),
+        ("xgboost", ScriptFlavor::XGBoost),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ScriptFlavor::ALL.iter().find(|it| it.1 == self).map_or("auto", |it| it.0)
+    }
+}
+
+fn script_flavor(text: &str) -> Parse<ScriptFlavor> {
+    let found = ScriptFlavor::ALL.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    found.map(|it| it.1).ok_or_else(|| ScriptFlavor::ALL.map(|(name, _)| name).join(", "))
 }
 
 fn tags(text: &str) -> Parse<BTreeSet<String>> {
@@ -95,6 +139,8 @@ pub struct Engines {
     pub python_env_dir: Option<PathBuf>,
     /// `--install-requirements`: does pip bring packages that scripts ask for?
     pub installs_requirements: bool,
+    /// `--script-flavor`: whose toolkit's functions stand in for those that a script does not define.
+    pub script_flavor: ScriptFlavor,
     /// `--tensorflow-library`: TensorFlow's shared library; `None` for the one that was made ready.
     pub tensorflow_library: Option<PathBuf>,
     /// `--tensorflow-session-count`: sessions of a SavedModel that does not say; `None` for one.
@@ -134,6 +180,7 @@ pub(super) fn resolve(sources: &Sources, by_platform: bool, problems: &mut Vec<S
         installs_requirements: sources
             .read(REQUIREMENTS, installs_missing, problems)
             .unwrap_or(by_platform),
+        script_flavor: sources.read(FLAVOR, script_flavor, problems).unwrap_or_default(),
         python_env_dir: sources.read("python-env-dir", value::path, problems),
         pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),

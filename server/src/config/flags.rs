@@ -120,6 +120,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "python",
         "python-env-dir",
         "install-requirements",
+        "script-flavor",
         "run-pickles",
         "pytorch-plugin",
         "tensorflow-library",

@@ -24,7 +24,7 @@ mod surroundings;
 mod tests;
 
 pub use command::{CheckCommand, Command, read};
-pub use engines::Engines;
+pub use engines::{Engines, ScriptFlavor};
 pub use explain::ExplainCommand;
 pub use health::HealthCheck;
 pub use isolation::Isolation;

@@ -123,7 +123,8 @@ class Instance:
             "server_version": load.get("server_version", ""),
         }
         self._accept = os.environ.get("SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT") or script_codecs.JSON
-        self._make(script_defaults.by_name(load["options"].get("SCRIPT_FLAVOR"), where), where)
+        flavor = load["options"].get("SCRIPT_FLAVOR") or load.get("script_flavor")
+        self._make(script_defaults.by_name(flavor, where), where)
 
     def execute(self, run):
         """An answer or a refusal for each of the calls."""

@@ -252,6 +252,30 @@ class Errors(unittest.TestCase):
 
 
 class Defaults(unittest.TestCase):
+    def test_a_body_that_cannot_be_read_is_an_exception_as_in_the_toolkit(self):
+        # Of sagemaker-inference 1.10.1, which answers 500 and the traceback behind the text.
+        with Script(ECHO) as script:
+            for body, text in (
+                ("{bad", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+                ("", "Expecting value: line 1 column 1 (char 0)"),
+                ("[[1], [2, 3]]", "setting an array element with a sequence"),
+            ):
+                refused = script.invoke(body)
+                self.assertEqual(refused["code"], "Internal")
+                self.assertTrue(refused["text"].startswith(text), refused)
+
+    def test_a_toolkit_that_is_named_goes_before_what_the_model_is(self):
+        text = """
+            def model_fn(model_dir): return lambda inputs: inputs
+        """
+        with Script(text, more={"script_flavor": "auto"}) as script:
+            self.assertEqual(script.invoke('{"inputs": [1]}')[0], b"[1]")
+        with Script(text, more={"script_flavor": "sagemaker"}) as script:
+            self.assertIn("defines no predict_fn", script.invoke("[1]")["text"])
+        own = {"SCRIPT_FLAVOR": "huggingface"}
+        with Script(text, more={"script_flavor": "sagemaker"}, options=own) as script:
+            self.assertEqual(script.invoke('{"inputs": [1]}')[0], b"[1]")
+
     def test_a_model_with_predict_gets_rows(self):
         text = """
             class Tree:
