@@ -112,7 +112,7 @@ fn with_exit_on_error_one_model_that_does_not_load_ends_the_process() {
 #[test]
 fn with_nothing_to_serve_the_process_ends() {
     let repository = Repository::new().copy("empty", "tests/fixtures/broken/empty");
-    ends_with(&repository, &[], &["no model is served; model 'empty'"]);
+    ends_with(&repository, &[], &["no model is served: model 'empty'"]);
     ends_with(&Repository::new(), &[], &["no models found in"]);
 }
 

@@ -11,13 +11,13 @@ use crate::support::{
     s3::{S3, start},
 };
 
-/// Starts what must not start, and returns its last line and how long it took.
+/// Starts what must not start, and returns the lines that say why, and how long it took.
 #[track_caller]
 fn refused(process: Process) -> (String, Duration) {
     let started = Instant::now();
     let finished = process.wait();
     assert!(!finished.status.success(), "{:#?}", finished.log);
-    (finished.last().to_owned(), started.elapsed())
+    (finished.why().join("\n"), started.elapsed())
 }
 
 #[test]

@@ -32,6 +32,15 @@ impl Finished {
     pub fn last(&self) -> &str {
         self.log.iter().max().map_or("", |it| it)
     }
+
+    /// The lines that say why it has ended: the last one and, where that speaks of models that could not be loaded,
+    /// the lines of their failures.
+    pub fn why(&self) -> Vec<&str> {
+        let last = self.last();
+        let failures = self.log.iter().filter(|it| it.contains("cannot load the model: "));
+        let failures = failures.filter(|_| last.contains("could not be loaded"));
+        failures.map(|it| &**it).chain([last]).collect()
+    }
 }
 
 impl Process {
@@ -218,12 +227,13 @@ impl Drop for Process {
     }
 }
 
-/// A process that has ended by itself with this code; its last line holds `part`.
+/// A process that has ended by itself with this code; one of the lines that say why holds `part`, and no second one.
 #[track_caller]
 pub fn check_end(process: Process, code: i32, part: &str) -> Finished {
     let finished = process.wait();
     assert_eq!(finished.status.code(), Some(code), "{:#?}", finished.log);
-    let last = finished.last();
-    assert!(last.contains(part), "the last line has no '{part}': {:#?}", finished.log);
+    let why = finished.why();
+    let found = why.iter().filter(|it| it.contains(part)).count();
+    assert_eq!(found, 1, "lines of {why:#?} with '{part}': {:#?}", finished.log);
     finished
 }

@@ -1,6 +1,6 @@
 //! The models that are loaded at the start, several at the same time, and whether that is enough to serve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     lifecycle::{control::Control, select},
@@ -106,29 +106,26 @@ impl Control {
 
     fn judge(&self, exit_on_error: bool) -> Result<(), Error> {
         let index = self.converger.manager.index();
-        let failed: Vec<String> = index
-            .iter()
-            .filter(|it| it.state == State::Unavailable)
-            .map(|it| format!("model '{}': {}", it.name, it.reason))
-            .collect();
+        let failed = index.iter().filter(|it| it.state == State::Unavailable);
+        let failed: BTreeSet<&str> = failed.map(|it| &*it.name).collect();
         let ready = index.iter().any(|it| it.state == State::Ready);
         let polls = matches!(self.settings.mode, ControlMode::Poll(_));
         let later = polls
             || self.settings.is_explicit()
             || self.on_demand.is_some()
             || self.multi_model.is_some();
-        match failed.as_slice() {
-            [] if ready || later => Ok(()),
+        match failed.is_empty() {
+            true if ready || later => Ok(()),
             // An empty list may be replaced by request.
-            [] if self.converger.catalogue.configured().is_some() => Ok(()),
-            [] => Err(Error::Repository(self.nothing_found())),
-            failed if exit_on_error && ready => Err(Error::Repository(format!(
-                "a model is not served, and --exit-on-error is set; {}",
-                failed.join("; ")
+            true if self.converger.catalogue.configured().is_some() => Ok(()),
+            true => Err(Error::Repository(self.nothing_found())),
+            false if exit_on_error && ready => Err(Error::Repository(format!(
+                "a model is not served, and --exit-on-error is set: {}",
+                told_above(&failed)
             ))),
             // What is polled may be repaired.
-            _ if ready || (polls && !exit_on_error) => Ok(()),
-            failed => Err(Error::Repository(format!("no model is served; {}", failed.join("; ")))),
+            false if ready || (polls && !exit_on_error) => Ok(()),
+            false => Err(Error::Repository(format!("no model is served: {}", told_above(&failed)))),
         }
     }
 
@@ -144,5 +141,18 @@ impl Control {
                  model.onnx; in a container, see what is mounted there"
             ),
         }
+    }
+}
+
+/// Models that did not load. The reason of each has had a line of its own, and is not said again.
+fn told_above(failed: &BTreeSet<&str>) -> String {
+    const MOST: usize = 8;
+    let mut names: Vec<String> = failed.iter().take(MOST).map(|it| format!("'{it}'")).collect();
+    if MOST < failed.len() {
+        names.push(format!("{} more", failed.len() - MOST));
+    }
+    match failed.len() {
+        1 => format!("model {} could not be loaded; a line above says why", names.join("")),
+        _ => format!("models {} could not be loaded; lines above say why", names.join(", ")),
     }
 }

@@ -79,12 +79,17 @@ pub struct End {
 }
 
 impl End {
-    /// The last error of its log, in its own words.
+    /// The last error of its log, in its own words. Of models that could not be loaded it is the line that says why.
     pub fn reason(&self) -> Option<String> {
         let events = self.lines.iter().filter_map(|it| serde_json::from_str(it).ok());
         let is_error = |it: &Value| it.get("level").is_some_and(|it| it == "ERROR");
-        let mut errors = events.filter(is_error);
-        errors.find_map(|it| it.get("message")?.as_str().map(str::to_owned))
+        let message = |it: Value| it.get("message")?.as_str().map(str::to_owned);
+        let mut errors = events.filter(is_error).filter_map(message);
+        let last = errors.next()?;
+        match last.contains("could not be loaded") {
+            true => errors.find(|it| it.starts_with("cannot load the model: ")).or(Some(last)),
+            false => Some(last),
+        }
     }
 }
 
@@ -295,6 +300,12 @@ mod tests {
         let lines = vec![line("INFO", "bye"), line("ERROR", "no model"), line("ERROR", "earlier")];
         let end = End { status: "exit status: 1".to_owned(), lines };
         assert_eq!(end.reason().as_deref(), Some("no model"));
+        let last = line("ERROR", "no model is served: model 'm' could not be loaded; ..");
+        let lines = vec![last.clone(), line("ERROR", "cannot load the model: no graph")];
+        let of_load = End { lines, ..end.clone() };
+        assert_eq!(of_load.reason().as_deref(), Some("cannot load the model: no graph"));
+        let alone = End { lines: vec![last], ..end.clone() };
+        assert!(alone.reason().unwrap().starts_with("no model is served"));
         assert!(end.to_string().starts_with("the server ended (exit status: 1), its last lines, "));
         assert_eq!(End { lines: vec!["Killed".to_owned()], ..end }.reason(), None);
     }
