@@ -119,6 +119,8 @@ pub struct App {
     asked: Option<Receiver<Asked>>,
     /// Processors at the start.
     cpus: usize,
+    /// What has to be done before models can be loaded.
+    prepare: startup::Prepare,
     /// Shows a banner once the models are loaded; `None` where nobody looks.
     greet: Option<Box<dyn FnOnce(Banner) + Send>>,
 }
@@ -136,7 +138,7 @@ impl App {
         log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = ports::open(&config.listeners)?;
-        startup::user_scripts(&config, &engines)?;
+        let prepare = startup::prepare(&config, &engines)?;
         let tokens = config.access.tokens_file.clone().map(|path| {
             let problem = |it: TokenFileError| AppError::File(format!("--auth-tokens-file {it}"));
             TokenFile::open(path).map(Arc::new).map_err(problem)
@@ -269,6 +271,7 @@ impl App {
             observers,
             asked,
             cpus,
+            prepare,
             greet: None,
         })
     }
@@ -368,11 +371,11 @@ impl App {
 
         let mut stop = std::pin::pin!(stop);
         let exit_on_error = self.config.lifecycle.exit_on_error;
-        let load = load(self.control.clone(), exit_on_error);
+        let load = load(self.prepare, self.control.clone(), exit_on_error);
         let loaded: Result<Result<(), AppError>, Wish> = tokio::select! {
             loaded = load => Ok(loaded),
             wish = &mut stop => Err(wish.into()),
-            overdue = startup::overdue(&self.config.startup, &self.control) => Ok(Err(overdue)),
+            overdue = startup::overdue(&self.config, &self.control) => Ok(Err(overdue)),
         };
         let wish: Wish = match loaded {
             Ok(Ok(())) => {
@@ -483,10 +486,17 @@ async fn drain(
 }
 
 /// Loads the first models on a thread of its own.
-async fn load(control: Arc<Control>, exit_on_error: bool) -> Result<(), AppError> {
-    let work = tokio::task::spawn_blocking(move || control.start(exit_on_error));
+async fn load(
+    prepare: startup::Prepare,
+    control: Arc<Control>,
+    exit_on_error: bool,
+) -> Result<(), AppError> {
+    let work = tokio::task::spawn_blocking(move || {
+        prepare()?;
+        control.start(exit_on_error).map_err(|it| AppError::Models(it.to_string()))
+    });
     match work.await {
-        Ok(outcome) => outcome.map_err(|it| AppError::Models(it.to_string())),
+        Ok(outcome) => outcome,
         Err(error) => Err(AppError::Models(format!("loading models failed: {error}"))),
     }
 }

@@ -119,9 +119,7 @@ fn serve(
         // A terminal that is gone needs no banner.
         let _ = std::io::stdout().write_all(banner.text(colours).as_bytes());
     };
-    // No work has begun: a signal ends the process meanwhile.
-    let config = fetching::bring(config).map_err(AppError::from);
-    let app = config.and_then(|it| App::build(it, machine, engines, log.control()));
+    let app = App::build(config, machine, engines, log.control());
     let outcome = app.and_then(|app| {
         let app = if is_seen { app.greeting(greet) } else { app };
         app.run(signalled(signals.notify(), log.clone()))
@@ -187,8 +185,8 @@ fn check(
         Ok(engines) => engines,
         Err(error) => return fail(&error),
     };
-    let config = fetching::bring(config).map_err(AppError::from);
-    match config.and_then(|it| app::check(&it, machine, engines, depth)) {
+    let fetched = fetching::bring(&config).map_err(AppError::from);
+    match fetched.and_then(|()| app::check(&config, machine, engines, depth)) {
         Ok(checked) => {
             let text = match is_json {
                 true => check_report::to_json(&checked, depth),
@@ -211,7 +209,7 @@ fn pull(command: &PullCommand) -> ExitCode {
     for name in &command.names {
         match sources::fetch(name, &command.sources, command.usage) {
             // An error means that the reader has closed the pipe.
-            Ok(fetched) => drop(writeln!(std::io::stdout(), "{}", fetched.path.display())),
+            Ok(path) => drop(writeln!(std::io::stdout(), "{}", path.display())),
             Err(error) => return fail(&error),
         }
     }

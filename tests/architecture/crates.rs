@@ -39,7 +39,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("telemetry", &["backend", "configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
     ("formats", &["backend", "inference"]),
-    ("sources", &["archives", "configuration", "graphs"]),
+    ("sources", &["archives", "configuration", "graphs", "stores"]),
     ("stores", &["configuration"]),
     (
         "serving",

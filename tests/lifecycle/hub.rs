@@ -6,11 +6,11 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Process, Repository, check_end,
+    Client, Finished, Process, Repository, check_end,
     hub::{Hub, TOKEN},
     pipelines::{self, agrees},
     python::{python, run},
-    root, say_skipped,
+    root, small_disk,
 };
 
 /// Every port a free one.
@@ -354,28 +354,59 @@ fn the_variables_of_hugging_faces_container_name_the_model_and_what_is_here_goes
 }
 
 #[test]
+fn health_and_metrics_are_answered_while_a_model_is_fetched() {
+    let Some(hub) = Hub::with_text_model() else { return };
+    // No file is answered before somebody asks for one more.
+    let count = NEEDED.len() + 1;
+    let gather = json!([{"path": "GET hub /org/sst2/resolve/", "times": count, "fault": "gather", "count": count}]);
+    let start = |flags: &[&str]| {
+        hub.fail(gather.clone());
+        serve(
+            &hub,
+            &Repository::new(),
+            &[&["org/sst2", "--drain-delay-secs=0"], flags].concat(),
+            &[],
+        )
+    };
+    let cache = Repository::new();
+    hub.fail(gather.clone());
+    let mut server = serve(&hub, &cache, &["org/sst2"], &[]);
+    let mut client = server.client();
+    client.get("/v2/health/live").expect(200);
+    client.get("/v2/health/ready").expect(400);
+    let error = client.get("/v2/models/sst2").error(503);
+    assert!(error.contains("the server does not know its models yet"), "{error}");
+    let ping = Client::connect(server.address("sagemaker")).get("/ping").expect(503).text();
+    assert!(ping.contains("models are still loading"), "{ping}");
+    Client::connect(server.address("metrics")).get("/metrics").expect(200);
+    let hub_address = hub.address();
+    let released = hub_address.strip_prefix("http://").unwrap().parse().unwrap();
+    Client::connect(released).get("/org/sst2/resolve/main/config.json").expect(200);
+    assert!(answer(&mut server).contains("POSITIVE"));
+    drop(server);
+
+    // It is stopped as ever, and the time of the start counts.
+    let mut stopped = start(&[]);
+    stopped.wait_for_line("fetching it");
+    stopped.signal("TERM");
+    assert_eq!(stopped.wait().status.code(), Some(0));
+    let overdue = "--startup-timeout, 0.5 s; still fetching: hf://org/sst2";
+    check_end(start(&["--startup-timeout=0.5"]), 1, overdue);
+}
+
+#[test]
 fn a_disk_that_is_full_fails_the_fetch_and_says_so() {
     let Some(hub) = Hub::with_text_model() else { return };
     let cache = Repository::new();
     let dir = cache.at("home");
     fs::create_dir(&dir).unwrap();
-    let mount = "mount -t tmpfs -o \"$2\" tmpfs \"$1\"";
-    let tried =
-        Command::new("unshare").args(["-m", "sh", "-c", mount, "sh", &dir, "size=1m"]).output();
-    if !tried.is_ok_and(|it| it.status.success()) {
-        return say_skipped("a full disk: this user may not mount a small one");
+    if !small_disk::can_be_mounted(&dir) {
+        return;
     }
-    let script = format!("{mount} && exec \"$3\" pull org/sst2");
     let address = hub.address();
     let reason = |options: &str| {
-        let program = crate::support::program();
-        let args = ["-m", "sh", "-c", &script, "sh", &dir, options, &program];
-        let home = [
-            ("HF_ENDPOINT", &*address),
-            ("HF_HOME", &*dir),
-            ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
-        ];
-        let ended = Process::program("unshare", &args, &home).wait();
+        let home = [("HF_ENDPOINT", &*address), ("HF_HOME", &*dir)];
+        let ended = small_disk::muster(&dir, options, &["pull", "org/sst2"], &home).wait();
         assert_eq!(ended.status.code(), Some(1), "{:#?}", ended.log);
         ended.log.join("\n")
     };

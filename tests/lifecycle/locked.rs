@@ -19,7 +19,7 @@ const PORTS: [&str; 5] = [
 const FILE: &str = "tests/fixtures/models/scalar_one/1/model.onnx";
 
 /// A hub whose files a host with TLS has, too, and the authority of its certificate.
-fn with_tls(place: &Repository) -> Option<Hub> {
+pub(super) fn with_tls(place: &Repository) -> Option<Hub> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -33,7 +33,7 @@ fn with_tls(place: &Repository) -> Option<Hub> {
     Some(hub)
 }
 
-fn sha256(path: &str) -> String {
+pub(super) fn sha256(path: &str) -> String {
     use ring::digest::{SHA256, digest};
     let digest = digest(&SHA256, &fs::read(path).unwrap());
     digest.as_ref().iter().map(|it| format!("{it:02x}")).collect()

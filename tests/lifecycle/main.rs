@@ -24,6 +24,8 @@ mod config_sizes; // numbers in configurations that become sizes, and files that
 mod control; // loading and unloading by request
 mod drain; // stopping under load
 #[cfg(all(feature = "pipelines", feature = "sources"))]
+mod faulty_sources; // what goes wrong with every kind of source: busy, elsewhere, refusing, a full disk
+#[cfg(all(feature = "pipelines", feature = "sources"))]
 mod hub; // models by their names on a hub
 #[cfg(all(feature = "pipelines", feature = "sources"))]
 mod images; // models in a registry of images

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Process, Repository, faulty::Proxy, mlflow::Mlflow};
+use crate::support::{Finished, Process, Repository, faulty::Proxy, mlflow::Mlflow, s3::S3};
 
 const PORTS: [&str; 5] = [
     "--http-port=0",
@@ -191,6 +191,57 @@ fn who_asks_is_what_the_variables_of_mlflows_clients_say_and_refusals_say_what_t
 }
 
 #[test]
+fn artifacts_in_a_store_are_fetched_from_the_store_as_mlflows_own_clients_do() {
+    let Some(mut mlflow) = Mlflow::start() else { return };
+    let Some(mut s3) = S3::start() else { return };
+    let (place, folders) = (Repository::new(), folders());
+    let folders =
+        folders.file("forest/MLmodel", "flavors:\n  xgboost:\n    data: model.ubj\n    code:\n");
+    for file in ["MLmodel", "model.ubj"] {
+        s3.put(&format!("1/models/m-1/artifacts/{file}"), folders.path().join("forest").join(file));
+    }
+    mlflow.tell(&["register_at", "churn", "s3://models/1/models/m-1/artifacts"]);
+    let (uri, store) =
+        (format!("http://{}", mlflow.address), format!("http://127.0.0.1:{}", s3.port));
+    let secret = s3.secret.clone();
+    let tracking = ("MLFLOW_TRACKING_URI", &*uri);
+    let key = ("AWS_ACCESS_KEY_ID", &*s3.key_id.clone());
+    let variables =
+        [tracking, key, ("AWS_SECRET_ACCESS_KEY", &*secret), ("MLFLOW_S3_ENDPOINT_URL", &*store)];
+    // MLflow's own variable goes before that of all programs.
+    let [.., ours] = variables;
+    let other = [tracking, key, ("AWS_SECRET_ACCESS_KEY", "guess"), ours];
+    let nowhere = ("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
+    let one = "models:/churn/1";
+    let guess = ended(
+        muster(&place, &["pull", one], &[&other[..], &[nowhere]].concat()),
+        1,
+        &[
+            "cannot fetch models:/churn/1: cannot list s3://models/1/models/m-1/artifacts",
+            "AWS_ACCESS_KEY_ID",
+        ],
+    );
+    assert!(!guess.log.join("\n").contains("guess"));
+    let lock = format!("--lock-file={}", place.at("muster.lock"));
+    let pulled = directory(&ended(muster(&place, &["pull", one, &lock], &variables), 0, &[]));
+    let whole = fs::read(folders.at("forest/model.ubj")).unwrap();
+    assert_eq!(fs::read(Path::new(&pulled).join("model.ubj")).unwrap(), whole);
+    let by_all = [tracking, key, variables[2], ("AWS_ENDPOINT_URL", &*store)];
+    let again = ended(muster(&place, &["pull", one], &by_all), 0, &["it is here already"]);
+    assert_eq!(directory(&again), pulled);
+    mlflow.tell(&["register_at", "churn", "s3://models/1/models/m-2/artifacts"]);
+    ended(muster(&place, &["pull", "models:/churn/2"], &variables), 1, &["there is no model"]);
+
+    // What is in the lock file is served, though neither can be asked.
+    s3.stop();
+    mlflow.stop();
+    let args = [&["serve", one, &*lock][..], &PORTS].concat();
+    let file = folders.at("forest/model.ubj");
+    let local = muster(&place, &[&["serve", &*file][..], &PORTS].concat(), &[]);
+    assert_eq!(described(muster(&place, &args, &variables), "churn"), described(local, "model"));
+}
+
+#[test]
 fn artifacts_come_whole_or_from_this_machine_or_it_is_said_where_they_lie() {
     let Some(mut mlflow) = Mlflow::start() else { return };
     let (place, folders) = (Repository::new(), folders());
@@ -217,8 +268,8 @@ fn artifacts_come_whole_or_from_this_machine_or_it_is_said_where_they_lie() {
     ended(muster(&place, &args, &variables), 1, &["its file 'deep/er/labels.txt' has"]);
     for (uri, part) in [
         (
-            "s3://bucket/model",
-            "its artifacts lie at 's3://bucket/model', which muster does not fetch from",
+            "wasbs://box@account.blob.core.windows.net/model",
+            "net/model', which muster does not fetch from",
         ),
         ("file:///nowhere/model", "and there is no such directory on this machine"),
     ] {

@@ -3,6 +3,7 @@
 use std::{io, path::Path};
 
 use archives::ArchiveError;
+use stores::StoreError;
 
 use crate::choose::ChoiceError;
 
@@ -112,6 +113,9 @@ pub enum SourceProblem {
         /// The model's whole name.
         name: String,
     },
+    /// A store cannot be asked for artifacts.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A layer of an image cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use crate::{
     cache::CachedModel,
     error::{SourceError, SourceProblem},
-    fetched::Fetched,
     http::Http,
     hub,
     lock::{LockFile, Pin},
@@ -26,10 +25,9 @@ pub fn fetch(
     name: &Name,
     settings: &SourceSettings,
     usage: LockUse,
-) -> Result<Fetched, SourceError> {
+) -> Result<PathBuf, SourceError> {
     let failed = |problem| SourceError { name: name.to_string(), problem };
-    let path = locked(name, settings, usage).map_err(failed)?;
-    Ok(Fetched { path, name: name.model().to_owned() })
+    locked(name, settings, usage).map_err(failed)
 }
 
 fn locked(

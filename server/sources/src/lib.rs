@@ -16,7 +16,6 @@ mod download;
 mod error;
 #[cfg(feature = "sources")]
 mod fetch;
-mod fetched;
 #[cfg(feature = "sources")]
 mod http;
 #[cfg(feature = "sources")]
@@ -51,7 +50,6 @@ mod web;
 pub use error::SourceError;
 #[cfg(feature = "sources")]
 pub use fetch::fetch;
-pub use fetched::Fetched;
 pub use lock_use::LockUse;
 pub use mlflow_name::{MlflowName, MlflowVersion};
 pub use name::{FORMS, HubName, Name, NameError, WebName};

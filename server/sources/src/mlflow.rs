@@ -1,6 +1,12 @@
-//! Models of MLflow's registry: a version is the artifacts that its server has, or a directory of this machine.
+//! Models of MLflow's registry: a version is the artifacts that its server or a store has, or a directory of this
+//! machine.
 
-use reqwest::Url;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use stores::{Store, StoreSettings, StoreUrl};
 
 use crate::{
     cache::{CachedModel, Folder, Item, files_below, is_blob, is_inside},
@@ -8,7 +14,7 @@ use crate::{
     error::{LockError, SourceProblem},
     http::Http,
     lock::Pin,
-    mlflow_api::{Place, Registry, Version, explain},
+    mlflow_api::{Origin, Place, Registry, Version, explain},
     mlflow_name::{MlflowName, MlflowVersion},
     source_settings::SourceSettings,
     web::plain,
@@ -20,6 +26,7 @@ struct Model<'a> {
     name: &'a MlflowName,
     registry: Registry<'a>,
     folder: Folder,
+    stores: &'a StoreSettings,
 }
 
 /// Brings the artifacts of a version here, unless they are: those of the pin, where there is one.
@@ -36,7 +43,7 @@ pub(crate) async fn fetch(
     let host = plain(registry.address.host_str().unwrap_or_default());
     let folder = format!("mlflow--{host}--{short}--{}", &whole.hex()[..12]);
     let folder = Folder::new(&settings.cache, folder);
-    let model = Model { http, name, registry, folder };
+    let model = Model { http, name, registry, folder, stores: &settings.stores };
     let found = match pin {
         Some(pin) => model.pinned(pin).await,
         None => model.newest().await,
@@ -62,14 +69,14 @@ impl Model<'_> {
             }
             version => version?,
         };
-        let server = match self.registry.place(version.number).await? {
+        let origin = match self.registry.place(version.number).await? {
             Place::Here(directory) => {
                 let files = files_below(&directory);
                 return Ok(CachedModel { revision: version.revision, directory, files });
             }
-            Place::Server(server, root) => (server, root),
+            Place::Away(origin) => origin,
         };
-        self.bring(&version, server, None).await?;
+        self.bring(&version, &origin, None).await?;
         self.folder.note_reference(&reference, &version.revision)?;
         Ok(self.folder.found(&version.revision))
     }
@@ -91,9 +98,9 @@ impl Model<'_> {
             let version = self.registry.look(&MlflowVersion::Number(number)).await?;
             match self.registry.place(version.number).await? {
                 Place::Here(there) => directory = there,
-                Place::Server(server, root) => {
+                Place::Away(origin) => {
                     let version = Version { revision: pin.revision.clone(), ..version };
-                    self.bring(&version, (server, root), Some(pin)).await?;
+                    self.bring(&version, &origin, Some(pin)).await?;
                 }
             }
         }
@@ -107,35 +114,52 @@ impl Model<'_> {
     async fn bring(
         &self,
         version: &Version,
-        (server, root): (Url, String),
+        origin: &Origin,
         pin: Option<&Pin>,
     ) -> Result<(), SourceProblem> {
         let revision = &version.revision;
         let _turn = self.folder.turn(revision).await?;
         let directory = self.folder.snapshot(revision);
-        let items: Vec<Item> = self.registry.list(&server, &root).await?;
-        let mut items: Vec<Item> =
-            items.into_iter().filter(|it| !directory.join(&it.file).is_file()).collect();
-        if let Some(pin) = pin {
-            items.retain(|it| pin.files.contains_key(&it.file));
+        let is_wanted = |file: &str| {
+            let is_pinned = pin.is_none_or(|it| it.files.contains_key(file));
+            is_pinned && !directory.join(file).is_file()
+        };
+        // Until its digest is known.
+        let place = |file: &str| {
+            let place = Digest::of_bytes(format!("{revision}\n{file}").as_bytes());
+            format!("fetched-{}", place.hex())
+        };
+        let mut brought = Vec::new();
+        match origin {
+            Origin::Server(server, root) => {
+                let mut items: Vec<Item> = self.registry.list(server, root).await?;
+                items.retain(|it| is_wanted(&it.file));
+                items.iter_mut().for_each(|it| it.blob = place(&it.file));
+                if !items.is_empty() {
+                    self.folder.bring(self.http, &items).await?;
+                }
+                brought.extend(items.into_iter().map(|it| (it.file, it.blob)));
+            }
+            Origin::Store(url, name) => {
+                let copy = copied(url.clone(), self.stores.clone(), name.clone()).await?;
+                self.folder.make()?;
+                for file in files_below(&copy).into_iter().filter(|it| is_wanted(it)) {
+                    let blob = place(&file);
+                    take_over(&copy.join(&file), &self.folder.blob(&blob))?;
+                    brought.push((file, blob));
+                }
+            }
         }
-        if items.is_empty() {
+        if brought.is_empty() {
             tracing::info!(model = %self.name, revision, "it is here already");
-            return Ok(());
         }
-        for item in &mut items {
-            // Until its digest is known.
-            let place = Digest::of_bytes(format!("{revision}\n{}", item.file).as_bytes());
-            item.blob = format!("fetched-{}", place.hex());
-        }
-        self.folder.bring(self.http, &items).await?;
-        for Item { file, blob, .. } in &items {
+        for (file, blob) in &brought {
             let path = self.folder.blob(blob);
             if let Some(pin) = pin {
                 let found =
                     Digest::sha256(&path).map_err(|it| SourceProblem::disk("read", &path, &it))?;
                 if let Err(problem) = pin.compare(file, &found) {
-                    let _ = std::fs::remove_file(&path);
+                    let _ = fs::remove_file(&path);
                     return Err(problem);
                 }
             }
@@ -143,4 +167,27 @@ impl Model<'_> {
         }
         Ok(())
     }
+}
+
+/// The store's own copy of a directory, which is complete.
+async fn copied(
+    url: StoreUrl,
+    settings: StoreSettings,
+    name: String,
+) -> Result<PathBuf, SourceProblem> {
+    // A store has threads of its own and waits for them.
+    let fetched = tokio::task::spawn_blocking(move || Store::open(&url, &settings)?.fetch(&name));
+    let fetched = fetched.await.map_err(|it| SourceProblem::System(std::io::Error::other(it)))?;
+    Ok(fetched?)
+}
+
+/// Gives a file of a store's copy a second name, or its content a second place where that cannot be.
+fn take_over(from: &Path, to: &Path) -> Result<(), SourceProblem> {
+    // What an attempt before has left.
+    let _ = fs::remove_file(to);
+    let second = || {
+        let from = from.canonicalize()?;
+        fs::hard_link(&from, to).or_else(|_| fs::copy(&from, to).map(drop))
+    };
+    second().map_err(|it| SourceProblem::disk("write", to, &it))
 }

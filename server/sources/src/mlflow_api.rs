@@ -13,6 +13,7 @@ use crate::{
     mlflow_name::{MlflowName, MlflowVersion},
     source_settings::MlflowSettings,
 };
+use stores::{Provider, StoreUrl};
 
 /// Most files of a version, and directories of them.
 const MOST_FILES: usize = 100_000;
@@ -29,6 +30,8 @@ pub(crate) struct Registry<'a> {
     /// The server that has artifacts.
     tracking: Url,
     credentials: Option<HeaderValue>,
+    /// Where the buckets of `s3://` are, for MLflow's clients.
+    s3_endpoint: Option<String>,
 }
 
 /// A version of a model.
@@ -42,8 +45,17 @@ pub(crate) struct Version {
 pub(crate) enum Place {
     /// On this machine.
     Here(PathBuf),
-    /// At a server, below this path.
+    /// Elsewhere.
+    Away(Origin),
+}
+
+/// Where artifacts are fetched from.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Origin {
+    /// A server, below this path.
     Server(Url, String),
+    /// A store: the directory of this name there.
+    Store(StoreUrl, String),
 }
 
 impl<'a> Registry<'a> {
@@ -63,7 +75,15 @@ impl<'a> Registry<'a> {
         };
         let user = settings.user.as_ref().and_then(|it| basic(&it.0, it.1.reveal()));
         let token = || bearer(settings.token.as_ref()?.reveal());
-        Ok(Registry { http, name, address, tracking, credentials: user.or_else(token) })
+        let s3_endpoint = settings.s3_endpoint.clone();
+        Ok(Registry {
+            http,
+            name,
+            address,
+            tracking,
+            credentials: user.or_else(token),
+            s3_endpoint,
+        })
     }
 
     /// Asks the registry for the version that is meant.
@@ -121,7 +141,10 @@ impl<'a> Registry<'a> {
         }
         let path = match Url::parse(uri) {
             Ok(url) if url.scheme() == "file" => url.to_file_path().ok(),
-            Ok(_) => return Err(elsewhere(", which muster does not fetch from")),
+            Ok(_) => {
+                let origin = in_store(uri, self.s3_endpoint.as_deref()).map(Place::Away);
+                return origin.ok_or_else(|| elsewhere(", which muster does not fetch from"));
+            }
             Err(_) => Some(PathBuf::from(uri)),
         };
         match path.filter(|it| it.is_absolute() && it.is_dir()) {
@@ -141,7 +164,7 @@ impl<'a> Registry<'a> {
             }
         };
         let root = path.trim_matches('/');
-        is_inside(root).then(|| Place::Server(server, root.to_owned()))
+        is_inside(root).then(|| Place::Away(Origin::Server(server, root.to_owned())))
     }
 
     /// The files below a path of a server.
@@ -205,6 +228,21 @@ impl<'a> Registry<'a> {
         let document = self.http.json(&ask).await?;
         Ok((ask.url, document))
     }
+}
+
+/// A directory of a store that MLflow's own clients would ask themselves; `None` for any other address.
+fn in_store(uri: &str, s3_endpoint: Option<&str>) -> Option<Origin> {
+    let (above, directory) = uri.trim_end_matches('/').rsplit_once('/')?;
+    let url = StoreUrl::parse(above).ok().filter(|_| is_inside(directory))?;
+    // Requests are signed for a host that the operator has named, and no other.
+    let mut url = Some(url).filter(|it| it.endpoint.is_none())?;
+    match url.provider {
+        Provider::S3 if s3_endpoint.is_some() => url.endpoint = s3_endpoint.map(str::to_owned),
+        Provider::S3 | Provider::Gcs => {}
+        // MLflow writes the addresses of Azure's in another way.
+        Provider::Azure => return None,
+    }
+    Some(Origin::Store(url, directory.to_owned()))
 }
 
 /// The address of a server of MLflow's.
@@ -275,6 +313,32 @@ mod tests {
             assert!(problem.contains(shown) && !problem.contains("secret"), "{problem}");
         }
         assert!(server(None).unwrap_err().to_string().ends_with("of a server of MLflow's"));
+    }
+
+    #[test]
+    fn a_directory_of_a_bucket_is_fetched_from_its_store() {
+        let found = |uri: &str, endpoint| match in_store(uri, endpoint)? {
+            Origin::Store(url, directory) => Some((url.text, url.endpoint, directory)),
+            Origin::Server(..) => None,
+        };
+        let of = |url: &str, endpoint: Option<&str>, directory: &str| {
+            Some((url.to_owned(), endpoint.map(str::to_owned), directory.to_owned()))
+        };
+        let uri = "s3://b/1/models/m-1/artifacts";
+        assert_eq!(found(uri, None), of("s3://b/1/models/m-1", None, "artifacts"));
+        let minio = Some("http://minio:9000");
+        assert_eq!(found(uri, minio), of("s3://b/1/models/m-1", minio, "artifacts"));
+        assert_eq!(found("gs://b/m/", minio), of("gs://b", None, "m"));
+        assert_eq!(found("s3://https://other/b/m/x", minio), None);
+        for other in [
+            "s3://b",
+            "s3://b/..",
+            "s3://other:9000/b/m/x",
+            "dbfs:/m",
+            "wasbs://c@a.blob.core.windows.net/m",
+        ] {
+            assert_eq!(found(other, None), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! In the place of what fetches, where that was left out of the build: names are read, and nothing is fetched.
 
-use crate::{fetched::Fetched, lock_use::LockUse, name::Name, source_settings::SourceSettings};
+use std::path::PathBuf;
+
+use crate::{lock_use::LockUse, name::Name, source_settings::SourceSettings};
 
 /// Why nothing is fetched, and what to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -11,6 +13,6 @@ pub struct SourceError;
 ///
 /// # Errors
 /// Always.
-pub fn fetch(_: &Name, _: &SourceSettings, _: LockUse) -> Result<Fetched, SourceError> {
+pub fn fetch(_: &Name, _: &SourceSettings, _: LockUse) -> Result<PathBuf, SourceError> {
     Err(SourceError)
 }

@@ -8,6 +8,7 @@ use configuration::{
     value::{self, Parse},
     variable_text,
 };
+use stores::StoreSettings;
 
 use crate::name::is_revision;
 
@@ -40,6 +41,8 @@ pub struct SourceSettings {
     pub hub: HubSettings,
     /// MLflow's registry.
     pub mlflow: MlflowSettings,
+    /// The stores that may have MLflow's artifacts.
+    pub stores: StoreSettings,
     /// What `docker login` has written, where there is such a file.
     pub docker_config: Option<Secret>,
 }
@@ -55,6 +58,8 @@ pub struct MlflowSettings {
     pub user: Option<(String, Secret)>,
     /// `MLFLOW_TRACKING_TOKEN`.
     pub token: Option<Secret>,
+    /// `MLFLOW_S3_ENDPOINT_URL`: who has the buckets of `s3://`.
+    pub s3_endpoint: Option<String>,
 }
 
 /// A hub.
@@ -94,11 +99,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Reads the settings. `graphs` are the paths that the graph may have which the operator has named, and `cache` is the
-/// directory of copies of what is no hub's.
+/// Reads the settings. `graphs` are the paths that the graph may have which the operator has named. The directory of
+/// copies of what is no hub's is that of `stores`.
 pub fn resolve(
     graphs: Vec<String>,
-    cache: PathBuf,
+    stores: StoreSettings,
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
@@ -119,9 +124,10 @@ pub fn resolve(
     SourceSettings {
         graphs,
         lock_file,
-        cache: cache.join("by-name"),
+        cache: stores.cache_dir.join("by-name"),
         hub,
         mlflow: mlflow(environment, problems),
+        stores,
         docker_config: docker_config(environment, problems),
     }
 }
@@ -131,6 +137,7 @@ fn mlflow(environment: &dyn Environment, problems: &mut Vec<String>) -> MlflowSe
     let mut read = |name: &str| variable_text(environment, name, problems);
     let tracking = read("MLFLOW_TRACKING_URI");
     let registry = read("MLFLOW_REGISTRY_URI").or_else(|| tracking.clone());
+    let s3_endpoint = read("MLFLOW_S3_ENDPOINT_URL");
     let path = read("HOME").map(|it| PathBuf::from(it).join(".mlflow/credentials"));
     // Most people have none.
     let kept = path.and_then(|it| environment.text_of(&it).ok()).unwrap_or_default();
@@ -138,7 +145,7 @@ fn mlflow(environment: &dyn Environment, problems: &mut Vec<String>) -> MlflowSe
     let user = either("MLFLOW_TRACKING_USERNAME");
     let password = either("MLFLOW_TRACKING_PASSWORD").map(Secret::new);
     let token = read("MLFLOW_TRACKING_TOKEN").map(Secret::new);
-    MlflowSettings { registry, tracking, user: user.zip(password), token }
+    MlflowSettings { registry, tracking, user: user.zip(password), token, s3_endpoint }
 }
 
 /// An entry of the section `mlflow` of a file with sections, whose entries have small letters.

@@ -32,7 +32,7 @@ pub(super) fn start(
     }
     let named = match &config.repository.from {
         ModelsFrom::Named(named) => Some(named.clone()),
-        ModelsFrom::Repositories(_) | ModelsFrom::Path(_) => None,
+        ModelsFrom::Repositories(_) | ModelsFrom::Path(_) | ModelsFrom::Fetched(_) => None,
     };
     if let Some(NamedModels::File { path, every: Some(every) }) = named {
         let control = control.clone();

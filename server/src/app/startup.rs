@@ -1,4 +1,5 @@
-//! Checks of the start: scripts that would not run, loads that take too long, names of models that are not there.
+//! The start: a model that is fetched before any load; scripts that would not run, loads that take too long, names of
+//! models that are not there.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -8,6 +9,7 @@ use tokio::time::Instant;
 use super::AppError;
 use crate::{
     config::{ServerConfig, Startup},
+    fetching,
     workers::Which,
 };
 use frontend::serving::Serving;
@@ -19,6 +21,29 @@ use loading::{
 
 /// How often the duration of loads is checked.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// What has to be done before models can be loaded, which may take long.
+pub(super) type Prepare = Box<dyn FnOnce() -> Result<(), AppError> + Send>;
+
+/// What is left to do when the ports are open. A model by name is fetched then, so that whoever asks for the server's
+/// health is answered meanwhile.
+///
+/// # Errors
+/// Those of [`user_scripts`], which looks at a model where it lies.
+pub(super) fn prepare(
+    config: &ServerConfig,
+    engines: &[Arc<dyn Backend>],
+) -> Result<Prepare, AppError> {
+    if config.wanted.is_none() {
+        user_scripts(config, engines)?;
+        return Ok(Box::new(|| Ok(())));
+    }
+    let (config, engines) = (config.clone(), engines.to_vec());
+    Ok(Box::new(move || {
+        fetching::bring(&config)?;
+        user_scripts(&config, &engines)
+    }))
+}
 
 /// Refuses to start on a hosting platform where a script came with the model and the server does not run it.
 ///
@@ -88,7 +113,8 @@ pub(super) fn explain(startup: &Startup, error: AppError, serving: &Serving) -> 
 }
 
 /// Ready when loading has taken longer than it may, with the reason.
-pub(super) async fn overdue(startup: &Startup, control: &Control) -> AppError {
+pub(super) async fn overdue(config: &ServerConfig, control: &Control) -> AppError {
+    let startup = &config.startup;
     let began = Instant::now();
     loop {
         tokio::time::sleep(EVERY).await;
@@ -96,10 +122,13 @@ pub(super) async fn overdue(startup: &Startup, control: &Control) -> AppError {
         let mut names: Vec<String> = loading.iter().map(|it| it.0.to_string()).collect();
         names.sort_unstable();
         if let Some(limit) = startup.startup_timeout.filter(|it| *it < began.elapsed()) {
+            let seconds = limit.as_secs_f64();
+            let goes_on = match &config.wanted {
+                Some(name) if names.is_empty() => format!("fetching: {name}"),
+                _ => format!("loading: {}", names.join(", ")),
+            };
             return AppError::Models(format!(
-                "loading has taken longer than --startup-timeout, {} s; still loading: {}",
-                limit.as_secs_f64(),
-                names.join(", ")
+                "loading has taken longer than --startup-timeout, {seconds} s; still {goes_on}"
             ));
         }
         let Some(limit) = startup.model_load_timeout else { continue };

@@ -38,7 +38,7 @@ use schedule::{
     scheduling_settings::{self, StartedBy},
 };
 use serving::cache::cache_settings;
-use sources::source_settings;
+use sources::{Name, source_settings};
 use stores::store_settings;
 use telemetry::{
     capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
@@ -132,14 +132,18 @@ pub(super) fn resolve(
         () if hosted || is_multi_model => StartedBy::Platform,
         () => StartedBy::Anyone,
     };
-    let repository = Repository {
+    let mut repository = Repository {
         platform,
         ..repository::resolve(from, &sources, environment, machine, problems)
     };
+    if let Some(name) = &wanted {
+        repository.model_name.get_or_insert_with(|| name.model().to_owned());
+    }
     let graph = repository.pipelines.graph.as_deref().map(steps::graph_paths).unwrap_or_default();
-    let stores = store_settings::resolve(&sources, environment, opens_stores, problems);
-    let cache = stores.cache_dir.clone();
-    let environments = cache.join("python");
+    let may_open_stores = opens_stores || matches!(wanted, Some(Name::Mlflow(_)));
+    let stores = store_settings::resolve(&sources, environment, may_open_stores, problems);
+    let of_sources = stores.clone();
+    let environments = stores.cache_dir.join("python");
     let mut config = ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
@@ -148,7 +152,7 @@ pub(super) fn resolve(
         stores,
         repository,
         wanted,
-        sources: source_settings::resolve(graph, cache, &sources, environment, problems),
+        sources: source_settings::resolve(graph, of_sources, &sources, environment, problems),
         control,
         model_defaults: model_defaults::resolve(&sources, start, problems),
         limits: limits::resolve(&mut sources, machine, problems),
@@ -189,7 +193,9 @@ fn kept(from: &ModelsFrom, tls: Option<&HttpTls>) -> Vec<PathBuf> {
         ModelsFrom::Repositories(all) => all.clone(),
         ModelsFrom::Named(NamedModels::File { path, .. }) => vec![path.clone()],
         // One is the model's own.
-        ModelsFrom::Path(_) | ModelsFrom::Named(NamedModels::One { .. }) => Vec::new(),
+        ModelsFrom::Path(_)
+        | ModelsFrom::Fetched(_)
+        | ModelsFrom::Named(NamedModels::One { .. }) => Vec::new(),
     };
     let files = tls.map(|it| {
         let TlsFiles { certificate, key, client_ca } = &it.files;

@@ -7,7 +7,7 @@ use configuration::{
     variable_text,
 };
 use kserve::settings as vertex;
-use loading::settings::{ModelsFrom, multi_model, named_models};
+use loading::settings::{FetchedPath, ModelsFrom, multi_model, named_models};
 use sources::{Name, NameError};
 use stores::StoreUrl;
 
@@ -19,7 +19,7 @@ const LOCAL_REPOSITORY: &str = "model_repository";
 
 /// Where models are.
 pub(super) struct ModelsPlace {
-    /// Where they are; of a model that is to be fetched, what was given.
+    /// Where they are.
     pub(super) from: ModelsFrom,
     /// That is the platform's folder, or a model takes its place because it is empty.
     pub(super) is_platforms: bool,
@@ -33,8 +33,9 @@ impl ModelsPlace {
     }
 
     /// A model somewhere else.
-    fn elsewhere(text: &str, name: Name) -> ModelsPlace {
-        ModelsPlace { wanted: Some(name), ..ModelsPlace::of(ModelsFrom::Path(text.into())) }
+    fn elsewhere(name: Name) -> ModelsPlace {
+        let from = ModelsFrom::Fetched(FetchedPath::default());
+        ModelsPlace { wanted: Some(name), ..ModelsPlace::of(from) }
     }
 }
 
@@ -161,7 +162,7 @@ fn named_by(
     }
     let text = path.to_str().unwrap_or_default();
     match parse(text) {
-        Some(Ok(name)) => return ModelsPlace::elsewhere(text, name),
+        Some(Ok(name)) => return ModelsPlace::elsewhere(name),
         Some(Err(expected)) => problems.push(format!("muster serve: expected {expected}")),
         None if StoreUrl::is_one(text) => {
             if let Err(expected) = StoreUrl::parse(text) {
@@ -169,7 +170,14 @@ fn named_by(
             }
             return ModelsPlace::of(ModelsFrom::Repositories(vec![path.to_owned()]));
         }
-        None => problems.push(format!("the model '{}' does not exist", path.display())),
+        None => {
+            // Without an owner it may as well be a path that is misspelt.
+            let is_word = !text.contains(['.', '/']);
+            let name = Name::parse_id(text).filter(|it| is_word && it.is_ok());
+            let hub = name.map(|_| format!("; of Hugging Face's hub it is hf://{text}"));
+            let hub = hub.unwrap_or_default();
+            problems.push(format!("the model '{}' does not exist{hub}", path.display()));
+        }
     }
     ModelsPlace::of(ModelsFrom::Path(path.to_owned()))
 }

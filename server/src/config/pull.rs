@@ -34,8 +34,9 @@ pub(super) fn resolve(
         problems.push(SOURCES.missing());
     }
     let graph = pipelines.graph.as_deref().map(steps::graph_paths).unwrap_or_default();
-    let cache = store_settings::resolve(&sources, environment, false, problems).cache_dir;
-    let settings = source_settings::resolve(graph, cache, &sources, environment, problems);
+    // MLflow's artifacts may lie in one.
+    let stores = store_settings::resolve(&sources, environment, true, problems);
+    let settings = source_settings::resolve(graph, stores, &sources, environment, problems);
     let mut names = Vec::new();
     for given in &command.names {
         let text = given.to_str().unwrap_or_default();

@@ -36,7 +36,7 @@ pub struct ServerConfig {
     pub grpc: GrpcOptions,
     /// The models.
     pub repository: Repository,
-    /// The model that is to be fetched before the start, which takes the place of `repository.from`; `None` for those
+    /// The model that is to be fetched before the start, whose place is that of `repository.from`; `None` for those
     /// that are here, or in a store.
     pub wanted: Option<sources::Name>,
     /// How it is fetched.

@@ -445,7 +445,9 @@ fn models_that_are_not_there_are_missed() {
     let text = |paths, args| read_at(paths, args, &[]).unwrap_err().to_string();
     let none = text(&[], "");
     assert!(none.contains("/opt/ml/model") && none.contains("--model-repository"), "{none}");
-    assert!(text(&[], "serve x.onnx").contains("'x.onnx' does not exist"));
+    assert!(text(&[], "serve x.onnx").ends_with("'x.onnx' does not exist"));
+    let word = text(&[], "serve bert-base-uncased");
+    assert!(word.contains("does not exist; of Hugging Face's hub it is hf://bert-base"), "{word}");
     for args in ["serve models/x.onnx", "serve ./BAAI/bge", "serve a/b/c", "serve /a/b"] {
         assert!(text(&[], args).contains("does not exist"), "{args}");
     }

@@ -33,6 +33,7 @@ pub mod sandbox;
 pub mod savedmodels;
 mod server;
 pub mod shared_memory;
+pub mod small_disk;
 mod tensor;
 mod tools;
 pub mod torchscript;

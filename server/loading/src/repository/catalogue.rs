@@ -19,7 +19,7 @@ use crate::{
     },
     settings::{
         hosted_start::{HostedWay, PlatformFolder},
-        repository::{ModelsFrom, Repository},
+        repository::{FetchedPath, ModelsFrom, Repository},
     },
 };
 use serving::config::{model::VersionPolicy, raw};
@@ -51,6 +51,8 @@ enum RepositoryPlace {
     Remote(Box<Remote>),
     /// Whatever it is, by itself.
     Path(PathBuf),
+    /// The same, once it is there.
+    Fetched(FetchedPath),
     /// Models that are named one by one.
     CurrentList(CurrentList),
 }
@@ -81,6 +83,7 @@ impl Catalogue {
         let places = match &repository.from {
             ModelsFrom::Repositories(all) => all.iter().map(open).collect::<Result<_, _>>()?,
             ModelsFrom::Path(path) => vec![RepositoryPlace::Path(path.clone())],
+            ModelsFrom::Fetched(path) => vec![RepositoryPlace::Fetched(path.clone())],
             ModelsFrom::Named(named) => {
                 vec![RepositoryPlace::CurrentList(CurrentList::new(named.clone()))]
             }
@@ -106,6 +109,9 @@ impl Catalogue {
         for place in &self.places {
             match (place, wanted) {
                 (RepositoryPlace::Path(path), _) => found = self.look_at_path(path)?,
+                (RepositoryPlace::Fetched(path), _) => {
+                    found = path.get().map_or(Ok(found), |it| self.look_at_path(it))?;
+                }
                 (RepositoryPlace::CurrentList(configured), _) => configured.look(&mut found, None),
                 (RepositoryPlace::Repository(path), _) => found.look_into(path, self.names)?,
                 // How many there are decides what the name is for.
@@ -129,7 +135,8 @@ impl Catalogue {
     /// # Errors
     /// When a repository cannot be listed.
     pub(crate) fn one(&self, name: &str, copies: Copies) -> io::Result<FoundModels> {
-        let is_path = self.places.iter().any(|it| matches!(it, RepositoryPlace::Path(_)));
+        let is_path = |it: &_| matches!(it, RepositoryPlace::Path(_) | RepositoryPlace::Fetched(_));
+        let is_path = self.places.iter().any(is_path);
         if is_path || self.model_name.is_some() {
             let mut found = self.look(WantedModels::All)?;
             found.models.retain(|id, _| &*id.name == name);
@@ -149,7 +156,9 @@ impl Catalogue {
                     }
                 }
                 RepositoryPlace::CurrentList(configured) => configured.look(&mut found, Some(name)),
-                RepositoryPlace::Remote(_) | RepositoryPlace::Path(_) => {}
+                RepositoryPlace::Remote(_)
+                | RepositoryPlace::Path(_)
+                | RepositoryPlace::Fetched(_) => {}
             }
         }
         for (remote, error) in failed {
@@ -192,7 +201,8 @@ impl Catalogue {
             RepositoryPlace::CurrentList(configured) => Some(configured),
             RepositoryPlace::Repository(_)
             | RepositoryPlace::Remote(_)
-            | RepositoryPlace::Path(_) => None,
+            | RepositoryPlace::Path(_)
+            | RepositoryPlace::Fetched(_) => None,
         })
     }
 
@@ -261,6 +271,9 @@ impl Catalogue {
             RepositoryPlace::Repository(path) | RepositoryPlace::Path(path) => {
                 path.display().to_string()
             }
+            RepositoryPlace::Fetched(path) => {
+                path.get().map_or_else(String::new, |it| it.display().to_string())
+            }
             RepositoryPlace::Remote(remote) => remote.address().display().to_string(),
             RepositoryPlace::CurrentList(configured) => configured.places(),
         };
@@ -273,6 +286,7 @@ impl Catalogue {
             RepositoryPlace::Repository(path) | RepositoryPlace::Path(path) => {
                 inspect::what_lies_in(path, 2)
             }
+            RepositoryPlace::Fetched(path) => inspect::what_lies_in(path.get()?, 2),
             RepositoryPlace::Remote(_) | RepositoryPlace::CurrentList(_) => None,
         };
         self.places.iter().find_map(look)

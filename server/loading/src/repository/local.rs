@@ -279,7 +279,9 @@ pub(crate) fn repository_of(found: &FoundModel, from: &ModelsFrom) -> Option<Pat
     let parent = found.dir.parent()?;
     let is_one = match from {
         ModelsFrom::Repositories(all) => all.iter().any(|it| it == parent),
-        ModelsFrom::Path(path) => found.dir != *path && found.dir.starts_with(path),
+        ModelsFrom::Path(_) | ModelsFrom::Fetched(_) => {
+            from.path().is_some_and(|it| found.dir != it && found.dir.starts_with(it))
+        }
         ModelsFrom::Named(_) => false,
     };
     is_one.then(|| parent.to_owned())

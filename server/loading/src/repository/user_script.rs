@@ -90,10 +90,7 @@ impl UserScripts {
         from: &ModelsFrom,
         engines: &[Arc<dyn Backend>],
     ) -> Result<Option<String>, String> {
-        let dir = match from {
-            ModelsFrom::Path(path) => Some(path.as_path()),
-            ModelsFrom::Repositories(_) | ModelsFrom::Named(_) => None,
-        };
+        let dir = from.path();
         let own = dir.map(|it| it.join(FOLDER));
         let folders: Vec<PathBuf> = self.folder.iter().cloned().chain(own).collect();
         if self.are_ignored {

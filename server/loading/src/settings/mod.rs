@@ -15,5 +15,5 @@ pub use hosted_start::{HostedStart, HostedWay, PlatformFolder};
 pub use model_defaults::ModelDefaults;
 pub use multi_model::MultiModel;
 pub use named_models::{LabelRule, NamedModels};
-pub use repository::{BackendSetting, ModelsFrom, Repository};
+pub use repository::{BackendSetting, FetchedPath, ModelsFrom, Repository};
 pub use user_scripts::UserScripts;

@@ -1,6 +1,11 @@
 //! Where models are, and how they are loaded.
 
-use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use super::{
     gpu_limit::{self, GpuLimit},
@@ -80,8 +85,37 @@ pub enum ModelsFrom {
     /// A model file, or a directory of any accepted layout: a repository, one model flat in it, or
     /// version directories. It existed when the configuration was read.
     Path(PathBuf),
+    /// The same, fetched while the server starts.
+    Fetched(FetchedPath),
     /// Each with a directory of its own.
     Named(NamedModels),
+}
+
+/// Where a model lies that is fetched before the first load. Whoever holds one sees it as soon as it is there.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FetchedPath(Arc<OnceLock<PathBuf>>);
+
+impl FetchedPath {
+    /// The path; `None` until the model is there.
+    pub fn get(&self) -> Option<&Path> {
+        self.0.get().map(PathBuf::as_path)
+    }
+
+    /// It is there. Only the first call counts.
+    pub fn set(&self, path: PathBuf) {
+        let _ = self.0.set(path);
+    }
+}
+
+impl ModelsFrom {
+    /// The one place that is a model, or a directory of any accepted layout; `None` for others, and until it is there.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            ModelsFrom::Path(path) => Some(path),
+            ModelsFrom::Fetched(path) => path.get(),
+            ModelsFrom::Repositories(_) | ModelsFrom::Named(_) => None,
+        }
+    }
 }
 
 /// One `--backend-config`.
