@@ -145,6 +145,8 @@ def fill_in(visit, model):
     elif model == "listing_price":
         for name, value in [("neighbourhood", "Hillside"), ("rooms", "5"), ("features", "134.7, 2, 4.3, 4.82")]:
             page.get_by_label(re.compile(f"^{name} ")).fill(value)
+    elif model in MADE_OF_TEXT:
+        page.get_by_label(re.compile("^payment ")).fill(FRAUD)
     elif model == "sentiment":
         page.get_by_label("Text", exact=True).fill("What a sad day!")
     elif model == "shapes":
@@ -152,11 +154,16 @@ def fill_in(visit, model):
         expect(page.locator(".drop img")).to_be_visible()
 
 
+# The samples in Python. They take no empty text, which their form begins with.
+MADE_OF_TEXT = ("payment", "payment_row")
+
 # What each sample model says to that.
 SAMPLES = {
     "digits": "two, 0.9966. ",
     "fraud": "probability 0.97",
     "listing_price": "price 76.646; band luxury; bucket 3. ",
+    "payment": "probability 0.97",
+    "payment_row": "row 1 × 30",
     "sentiment": "NEGATIVE, 0.9",
     "shapes": "star, 0.99",
 }
@@ -169,7 +176,8 @@ def every_model_answers(visit):
         if model == "shapes":
             visit.page.get_by_role("button", name="Draw one").click()
             expect(visit.page.locator(".drop")).to_contain_text("drawn.png")
-        visit.send()
+        if model not in MADE_OF_TEXT:
+            visit.send()
         fill_in(visit, model)
         said = visit.send()
         assert said.startswith(answer), f"{model}: {said}"
@@ -211,7 +219,8 @@ def rows_are_pasted_and_checked(visit):
 def the_same_call_works_as_a_program(visit, folder):
     page = visit.page
     (folder / STAR.name).write_bytes(STAR.read_bytes())
-    for model in SAMPLES:
+    # Of a long row the page shows the beginning.
+    for model in SAMPLES.keys() - {"payment_row"}:
         fill_in(visit, model)
         visit.send()
         expected = visit.answer()

@@ -65,6 +65,8 @@ def samples(client):
     """The samples, as a person writes the calls."""
     from generated_client.api.digits import infer_digits
     from generated_client.api.fraud import tensorflow_predict_fraud
+    from generated_client.api.payment import infer_payment
+    from generated_client.api.payment_row import infer_payment_row
     from generated_client.api.k_serve_v_2 import model_metadata, server_live
     from generated_client.api.sentiment import pipeline_sentiment
     from generated_client import models
@@ -81,6 +83,14 @@ def samples(client):
     text = models.PipelineSentimentRequest(inputs="I am super happy right now.")
     (classes,) = pipeline_sentiment.sync(client=client, body=text)
     assert classes[0].label == "POSITIVE", classes
+    # The samples in Python, of one payment as text.
+    text = ",".join(map(str, range(30)))
+    payment = models.InferPaymentRequestInputsItem(name="payment", datatype="BYTES", shape=[1, 1], data=[text])
+    reply = infer_payment.sync(client=client, body=models.InferPaymentRequest(inputs=[payment]))
+    assert 0 <= reply.outputs[0].data[0] <= 1, reply
+    payment = models.InferPaymentRowRequestInputsItem(name="payment", datatype="BYTES", shape=[1, 1], data=[text])
+    reply = infer_payment_row.sync(client=client, body=models.InferPaymentRowRequest(inputs=[payment]))
+    assert reply.outputs[0].data == list(range(30)), reply
     # A failure has its type.
     wrong = models.InferDigitsRequest(inputs=[])
     reply = infer_digits.sync_detailed(client=client, body=wrong)

@@ -14,8 +14,12 @@ use crate::support::{
 #[test]
 fn a_person_calls_every_sample_model_from_the_page_and_sees_what_the_server_does() {
     let Some(chromium) = chromium() else { return };
+    // That of the samples in Python.
+    let Some(interpreter) = python("requirements.txt") else { return };
     let Some(python) = python("requirements-browser.txt") else { return };
-    let samples = ["digits", "fraud", "listing_price", "sentiment", "shapes"];
+    let of_samples = format!("--python={}", interpreter.display());
+    let samples =
+        ["digits", "fraud", "listing_price", "payment", "payment_row", "sentiment", "shapes"];
     let samples = samples.iter().fold(Repository::new(), |repository, name| {
         repository.copy(name, &format!("model_repository/{name}"))
     });
@@ -31,7 +35,7 @@ fn a_person_calls_every_sample_model_from_the_page_and_sees_what_the_server_does
         "st-6",
         "zero-shot",
     ];
-    let server = Server::start(&add_folders(samples, &tasks), &[]);
+    let server = Server::start(&add_folders(samples, &tasks), &[&of_samples]);
     let token = "a-token-of-one-client";
     let sentiment = Repository::new()
         .copy("sentiment", "model_repository/sentiment")

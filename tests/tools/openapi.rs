@@ -20,6 +20,14 @@ fn samples() -> Repository {
     SAMPLES.iter().fold(Repository::new(), copy)
 }
 
+/// The same with the samples in Python, and the flag that says where that is; `None` without one.
+fn with_samples_in_python() -> Option<(Repository, String)> {
+    let interpreter = python("requirements.txt")?;
+    let copy = |all: Repository, it: &&str| all.copy(it, &format!("model_repository/{it}"));
+    let all = ["payment", "payment_row"].iter().fold(samples(), copy);
+    Some((all, format!("--python={}", interpreter.display())))
+}
+
 fn document(server: &Server) -> Value {
     server.get("/openapi.json").expect(200).json()
 }
@@ -45,9 +53,11 @@ fn check_python(server: &Server, python: &PathBuf, more: &[&str]) -> String {
 #[test]
 fn a_python_client_made_of_the_valid_document_calls_each_sample() {
     let Some(python) = python("requirements-openapi.txt") else { return };
-    let server = Server::start(&samples(), &[]);
+    let Some((samples, flag)) = with_samples_in_python() else { return };
+    let server = Server::start(&samples, &[&flag]);
     let said = check_python(&server, &python, &["samples"]);
-    assert!(said.contains("examples of digits, fraud, listing_price, sentiment, shapes"), "{said}");
+    let all = "digits, fraud, listing_price, payment, payment_row, sentiment, shapes";
+    assert!(said.contains(&format!("examples of {all}")), "{said}");
 }
 
 #[test]
@@ -99,7 +109,8 @@ fn packages() -> Option<PathBuf> {
 #[test]
 fn a_typescript_client_made_of_the_document_calls_each_sample() {
     let Some(folder) = packages() else { return };
-    let server = Server::start(&samples(), &[]);
+    let Some((samples, flag)) = with_samples_in_python() else { return };
+    let server = Server::start(&samples, &[&flag]);
     let url = format!("http://{}", server.http());
     fs::write(folder.join("openapi.json"), server.get("/openapi.json").expect(200).text()).unwrap();
     let run_there = |program: &str, arguments: &[&str]| {
@@ -113,7 +124,7 @@ fn a_typescript_client_made_of_the_document_calls_each_sample() {
     let strict = ["--strict", "--target", "es2022", "--module", "nodenext", "client.ts"];
     run_there("typescript/bin/tsc", &strict);
     let said = run(Command::new("node").arg("client.js").arg(url).current_dir(&folder));
-    assert!(said.unwrap().contains("listing_price"), "it has called each model");
+    assert!(said.unwrap().contains("payment, payment_row"), "it has called each model");
 }
 
 #[test]

@@ -46,6 +46,17 @@ const picture = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAHElEQVR42mP4TyJ
 const shapes = found("shapes", await client.POST("/v2/models/shapes/pipeline", { body: { inputs: picture } }));
 check(`shapes: ${JSON.stringify(shapes)}`, shapes.length > 0 && typeof shapes[0].score === "number");
 
+const text = [...Array(30).keys()].join();
+const payment = { name: "payment", datatype: "BYTES", shape: [1, 1], data: [text] } as const;
+const probability = found("payment", await client.POST("/v2/models/payment/infer", {
+  body: { inputs: [{ ...payment, shape: [...payment.shape], data: [...payment.data] }] },
+}));
+check("payment", 0 <= probability.outputs[0].data[0] && probability.outputs[0].data[0] <= 1);
+const row = found("payment_row", await client.POST("/v2/models/payment_row/infer", {
+  body: { inputs: [{ ...payment, shape: [...payment.shape], data: [...payment.data] }] },
+}));
+check("payment_row", row.outputs[0].data.join() === text);
+
 const metadata = found("metadata", await client.GET("/v2/models/{model}", { params: { path: { model: "fraud" } } }));
 check("metadata", metadata.inputs[0].shape.join() === "-1,30");
 
@@ -53,4 +64,4 @@ check("metadata", metadata.inputs[0].shape.join() === "-1,30");
 const failed = await client.POST("/v2/models/digits/infer", { body: { inputs: [] } });
 check(`failed: ${JSON.stringify(failed.error)}`, failed.response.status === 400 && failed.error!.error.includes("image"));
 
-console.log("digits, fraud, listing_price, sentiment and shapes answer");
+console.log("digits, fraud, listing_price, payment, payment_row, sentiment and shapes answer");
