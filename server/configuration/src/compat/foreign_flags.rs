@@ -29,6 +29,7 @@ const OF_A_GRAPH: &str = "a graph keeps the types and the precision that it was 
 const BY_THE_SYSTEM: &str =
     "the system's own tools set it: taskset, nice, numactl, or the container";
 const NO_PREFIX: &str = "addresses have no prefix; a proxy in front of muster can add one";
+const ONE_OF_GRPC: &str = "gRPC has one version of each of its services, and no channelz";
 const NO_STATISTICS: &str = "muster reports to nobody";
 const FEWER_LINES: &str =
     "--log-verbose=1 writes more lines, --log-info=false and --log-warning=false fewer";
@@ -43,6 +44,9 @@ const ROWS: &[Row] = &[
     (Nothing(NO_PREFIX), &["root-path", "api-prefix", "path"]),
     (Nothing("HTTP/1.1 is always on, and HTTP/2 is on the gRPC port"), &["http", "http2"]),
     (Instead("--allow-grpc, whose port --grpc-port is"), &["grpc"]),
+    (Instead("--grpc-max-concurrent-streams"), &["max-concurrent-streams"]),
+    (Nothing("reflection of gRPC is always on"), &["enable-reflection"]),
+    (Nothing(ONE_OF_GRPC), &["protocol-version", "enable-channelz"]),
     (Instead("--allow-websocket switches WebSockets"), &["ws", "ws-max-size", "ws-max-queue", "ws-ping-interval", "ws-ping-timeout", "ws-per-message-deflate"]),
     (Instead("--header-timeout-secs bounds the time of a head; its size is fixed"), &["h11-max-incomplete-event-size", "h11-max-header-count"]),
     (Nothing("a client is known by its connection, whatever headers of a proxy say"), &["proxy-headers", "no-proxy-headers", "forwarded-allow-ips"]),
@@ -125,6 +129,7 @@ const ROWS: &[Row] = &[
 const SHORT: &[Row] = &[
     (Instead("--version prints the version, --log-verbose=1 writes more lines"), &["v"]),
     (Instead("--http-port"), &["p"]),
+    (Nothing(ONE_OF_GRPC), &["pv"]),
     (Instead("the model follows the word: muster serve MODEL"), &["m", "hf", "hfr", "hff", "hft", "mu", "dr"]),
     (Instead("--log-info=false writes fewer lines"), &["q"]),
     (Instead("--default-intra-op-threads"), &["t", "tb"]),

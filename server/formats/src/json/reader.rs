@@ -27,6 +27,14 @@ pub struct Mark<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct ValueStart(usize);
 
+/// How files begin that are sent in the place of JSON, and what they are.
+const FILES: [(&[u8], &str); 4] = [
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"\x89PNG", "a PNG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"RIFF", "a WebP picture or a WAV sound"),
+];
+
 /// Reads one JSON document from front to back.
 ///
 /// Each method reads one value and what whitespace precedes it. After an error the reader is of no further
@@ -403,6 +411,11 @@ impl<'a> JsonReader<'a> {
         // More than is shown of it.
         const LONGEST: usize = 400;
         let rest = self.rest();
+        if let Some((_, file)) = FILES.iter().find(|it| rest.starts_with(it.0)) {
+            return format!(
+                "{file}; a model takes files that has a preprocessor_config.json beside it"
+            );
+        }
         match rest.first() {
             None => "the end".to_owned(),
             Some(b'{') => Token::Object.to_string(),

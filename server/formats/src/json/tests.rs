@@ -63,6 +63,9 @@ fn an_object_is_read_key_by_key_with_the_path_in_errors() {
     refused(b"{\"a\":1", read, "expected ',' or '}', found the end, at byte 6");
     refused(b"{\"a\":1}]", read, "expected the end, found ']', at byte 7");
     refused(b"[]", read, "expected an object, found an array, at byte 0");
+    let picture = "expected an object, found a JPEG picture; a model takes files that has a \
+                   preprocessor_config.json beside it, at byte 0";
+    refused(b"\xff\xd8\xff\xe0\x00\x10JFIF", read, picture);
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::{
     },
     load::loader::Loader,
     repository::catalogue::{Catalogue, WantedModels},
-    settings::control::ModelControl,
+    settings::control::{ControlMode, ModelControl},
 };
 use inference::{error::Error, messages};
 use serving::{
@@ -144,13 +144,16 @@ impl Control {
     }
 
     fn must_be_explicit(&self) -> Result<(), Error> {
-        match self.settings.is_explicit() {
-            true => Ok(()),
-            false => Err(Error::Unavailable(format!(
-                "{}: the server loads and unloads by request only with --model-control-mode=explicit",
-                messages::EXPLICIT_CONTROL_ONLY
-            ))),
-        }
+        let mode = match self.settings.mode {
+            ControlMode::Explicit(_) => return Ok(()),
+            ControlMode::None => "none",
+            ControlMode::Poll(_) => "poll",
+        };
+        Err(Error::Unavailable(format!(
+            "{}: the control mode here is {mode}, and models are loaded and unloaded by request only with \
+             --model-control-mode=explicit",
+            messages::EXPLICIT_CONTROL_ONLY
+        )))
     }
 }
 

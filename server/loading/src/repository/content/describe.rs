@@ -8,8 +8,9 @@ const OPTIMUM: &str =
     "optimum-cli export onnx --model <its directory or its name on the hub> <new directory>";
 const WEIGHTS_OF_A_WRITER: &str = "the weights of a language model, and muster serves no models that write a text \
                                    token by token";
-const TRACE: &str = "load it into its model in Python, then save torch.jit.script(model) or torch.jit.trace(model, example) \
-                     with .save(\"model.pt\")";
+const EXPORT: &str = "load it into its model in Python, then torch.onnx.export(model, (example,), \"model.onnx\", \
+                      dynamo=True), or save torch.jit.script(model) or torch.jit.trace(model, example) with \
+                      .save(\"model.pt\")";
 const KERAS: &str = "python -c \"import keras; keras.saving.load_model('<file>').export('<model>/1')\" makes a SavedModel, \
                      which is served";
 const SKLEARN: &str = "trees and forests are served under the name model.pkl or model.joblib; convert others in Python with \
@@ -139,7 +140,7 @@ impl Content {
             Content::Onnx => ("an ONNX model", "give it a name that ends in .onnx"),
             Content::TorchScript => ("a TorchScript model", "give it a name that ends in .pt"),
             Content::StateDict => {
-                ("a state dict or a pickled module of PyTorch, without the model's code", TRACE)
+                ("a state dict or a pickled module of PyTorch, without the model's code", EXPORT)
             }
             Content::TorchExport => (
                 "a torch.export archive (.pt2)",
@@ -181,7 +182,7 @@ impl Content {
             Content::LightgbmPickle => ("a pickle of a LightGBM model", LIGHTGBM_PICKLE),
             Content::TorchPickle => (
                 "a state dict or a pickled module of PyTorch as torch.save wrote it, without the model's code",
-                TRACE,
+                EXPORT,
             ),
             Content::Pickle => (
                 "a pickle, which only Python can read",
