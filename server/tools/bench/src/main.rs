@@ -5,6 +5,7 @@
 use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::Parser;
+use launch::usage;
 use muster_bench::{cli, predict};
 
 /// The first word behind which this program is `muster predict`.
@@ -28,9 +29,14 @@ fn main() -> ExitCode {
     let mut words: Vec<OsString> = env::args_os().collect();
     if words.get(1).is_some_and(|it| it == PREDICT) {
         words.remove(1);
-        return predict(&Predict::parse_from(words).args);
+        return usage::parse::<Predict>("muster predict", words)
+            .map_or_else(|code| code, |it| predict(&it.args));
     }
-    cli::run(&Bench::parse().args).unwrap_or_else(|error| {
+    let bench = match usage::parse::<Bench>("muster bench", words) {
+        Ok(bench) => bench,
+        Err(code) => return code,
+    };
+    cli::run(&bench.args).unwrap_or_else(|error| {
         eprintln!("{error}");
         ExitCode::FAILURE
     })

@@ -6,6 +6,7 @@ mod child;
 mod cpus;
 mod said;
 pub mod signals;
+pub mod usage;
 mod words;
 
 use std::{

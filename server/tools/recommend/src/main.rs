@@ -14,7 +14,10 @@ struct Recommend {
 }
 
 fn main() -> ExitCode {
-    let recommend = Recommend::parse();
+    let recommend = match launch::usage::parse::<Recommend>("muster recommend", env::args_os()) {
+        Ok(recommend) => recommend,
+        Err(code) => return code,
+    };
     let stop = match launch::signals::stop() {
         Ok(stop) => stop,
         Err(error) => return fail(&format_args!("cannot listen for signals: {error}")),
