@@ -14,7 +14,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("audio", &[]),
     ("backend", &[]),
     ("environment", &[]),
-    ("graphs", &[]),
+    ("graphs", &["backend"]),
     ("pytorch_abi", &[]),
     ("identity", &["backend"]),
     ("image", &[]),

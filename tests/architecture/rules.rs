@@ -69,6 +69,41 @@ fn engines_know_no_wire_and_no_runtime() {
 }
 
 #[test]
+fn files_of_models_are_opened_in_one_place() {
+    let of_models = [
+        "backend",
+        "graphs",
+        "libtensorflow",
+        "loading",
+        "onnxruntime",
+        "python",
+        "pytorch",
+        "serving",
+        "steps",
+        "trees",
+    ];
+    // Directories, files of the machine, and those that the program itself has written.
+    let others = [
+        "backends/core/src/held_dir.rs",
+        "backends/onnxruntime/src/cache/entry.rs",
+        "backends/onnxruntime/src/cache/key.rs",
+        "backends/onnxruntime/src/leased.rs",
+        "backends/python/src/environments.rs",
+    ];
+    let calls = [["File", "open"], ["fs", "read"], ["fs", "read_to_string"], ["fs", "copy"]];
+    let is_other = |path: &str| others.contains(&path);
+    let all = sources();
+    let looked_at = all.iter().filter(|it| of_models.contains(&&*it.owner));
+    for source in looked_at.filter(|it| !is_other(&it.path)) {
+        for [what, call] in calls {
+            let found = source.product().windows(4).any(|it| it == [what, "::", call, "("]);
+            let path = &source.path;
+            assert!(!found, "{path}: {what}::{call} would wait at a pipe; use backend::open_file");
+        }
+    }
+}
+
+#[test]
 fn every_file_says_first_what_it_is() {
     for source in sources() {
         assert!(!source.opening().is_empty(), "{} does not open with `//!`", source.path);

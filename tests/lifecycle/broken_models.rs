@@ -1,7 +1,7 @@
 //! Models that cannot be loaded, from `tests/fixtures/broken`: the others serve, and the index, the replies
 //! and the log say why.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::support::{
     Form, IN_PROCESS, Process, Repository, Server, Tensor, first_of, infer, onnx_file, row,
@@ -77,6 +77,57 @@ fn weights_that_a_model_names_outside_of_its_directory_are_refused_without_a_san
     let server = Server::start(&repository, &[IN_PROCESS]);
     let error = server.get("/v2/models/m/ready").error(503);
     assert!(error.contains("external data"), "{error}");
+    assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
+}
+
+/// A pipe that nobody writes to, in the place of that file.
+fn pipe(repository: &Repository, path: &str) {
+    let path = repository.at(path);
+    let _ = fs::remove_file(&path);
+    fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_pipe_in_the_place_of_any_file_of_a_model_is_a_load_error_that_names_it() {
+    let labels = "backend: \"identity\" input { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] label_filename: \"labels.txt\" }";
+    let warmup = "backend: \"identity\" input { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
+        model_warmup { name: \"w\" inputs { key: \"x\"
+            value { data_type: TYPE_FP32 dims: [ 4 ] input_data_file: \"x.bin\" } } }";
+    let folder = "tests/fixtures/pipelines/sst2/folder";
+    let repository = Repository::identity("copy", &[])
+        .model("labels", labels)
+        .model("warmup", warmup)
+        .copy("task", folder)
+        .copy("words", folder)
+        .copy("vocabulary", folder);
+    let weights = repository.path().join("weights/1");
+    fs::create_dir_all(&weights).unwrap();
+    onnx_file::sparse(&weights.join("model.onnx"), 16).unwrap();
+    let pipes = [
+        ("settings", "settings/config.pbtxt"),
+        ("labels", "labels/labels.txt"),
+        ("warmup", "warmup/warmup/x.bin"),
+        ("task", "task/config.json"),
+        ("words", "words/tokenizer.json"),
+        ("vocabulary", "vocabulary/tokenizer_config.json"),
+        ("weights", "weights/1/weights.data"),
+        ("graph", "graph/1/model.onnx"),
+        ("forest", "forest/1/model.ubj"),
+        ("code", "code/1/model.py"),
+    ];
+    pipes.iter().for_each(|it| pipe(&repository, it.1));
+    let server = Server::start(&repository, &[]);
+    let index = server.client().post("/v2/repository/index", &[], "").expect(200).json();
+    for (name, path) in pipes {
+        let entry = index.as_array().unwrap().iter().find(|it| it["name"] == name);
+        let reason = entry.and_then(|it| it["reason"].as_str()).unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap();
+        let is_told = reason.contains(file) && reason.contains("this is a pipe");
+        assert!(is_told, "{name}: {entry:?}");
+    }
     assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
 }
 

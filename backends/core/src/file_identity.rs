@@ -194,7 +194,7 @@ impl FileContents {
         if let Some(content) = self.known(path, identity).filter(|it| it.reading == reading) {
             return Some(content);
         }
-        let file = File::open(path).ok()?;
+        let file = crate::open_file(path).ok()?;
         let is_it =
             || file.metadata().is_ok_and(|it| FileIdentity::of(&it).is_as_written(identity));
         if !is_it() {

@@ -1,6 +1,6 @@
 //! Weights that are not used as they lie in their files: their bytes are computed, or read, while a model is loaded.
 
-use std::{fs::File, os::unix::fs::FileExt, path::Path};
+use std::{os::unix::fs::FileExt, path::Path};
 
 use crate::{
     error::GraphError,
@@ -98,7 +98,7 @@ impl Late {
             Form::Codes { layout, codes, scales } => (*layout, codes, scales),
         };
         let failed = |it: std::io::Error| GraphError::file(&place.file, it.to_string());
-        let file = File::open(folder.join(&place.file)).map_err(failed)?;
+        let file = backend::open_file(&folder.join(&place.file)).map_err(failed)?;
         let count = weight.dims.first().copied().unwrap_or(1).max(1);
         let size = weight.dims.iter().skip(1).product::<usize>();
         let mut made = Made::new(count, size, layout);

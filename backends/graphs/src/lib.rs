@@ -122,7 +122,7 @@ const MODULES: &str = "modules.json";
 
 fn read_config(folder: &Path) -> Result<Value, GraphError> {
     let wrong = |problem: String| GraphError::file(CONFIG, problem);
-    let content = std::fs::read(folder.join(CONFIG)).map_err(|it| wrong(it.to_string()))?;
+    let content = backend::read_file(&folder.join(CONFIG)).map_err(|it| wrong(it.to_string()))?;
     serde_json::from_slice(&content).map_err(|it| wrong(it.to_string()))
 }
 

@@ -1,7 +1,6 @@
 //! Where the bytes of a tensor lie.
 
 use std::{
-    fs::File,
     io::{Read, Seek, SeekFrom},
     path::Path,
 };
@@ -38,7 +37,7 @@ impl TensorLocation {
     /// The bytes. Blocking.
     pub(crate) fn bytes(&self, folder: &Path) -> Result<Vec<u8>, GraphError> {
         let read = || -> std::io::Result<Vec<u8>> {
-            let mut file = File::open(folder.join(&self.file))?;
+            let mut file = backend::open_file(&folder.join(&self.file))?;
             file.seek(SeekFrom::Start(self.offset))?;
             let mut bytes = vec![0; self.length as usize];
             file.read_exact(&mut bytes)?;

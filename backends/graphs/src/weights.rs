@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
     io::Read,
     path::Path,
 };
@@ -65,7 +64,7 @@ impl Weights {
             return Ok(weights);
         }
         let wrong = |problem: String| GraphError::file(INDEX, problem);
-        let index = std::fs::read(folder.join(INDEX)).map_err(|it| wrong(it.to_string()))?;
+        let index = backend::read_file(&folder.join(INDEX)).map_err(|it| wrong(it.to_string()))?;
         let index: Index = serde_json::from_slice(&index).map_err(|it| wrong(it.to_string()))?;
         let files: BTreeSet<&String> = index.weight_map.values().collect();
         for file in files {
@@ -96,7 +95,8 @@ impl Weights {
     /// Adds the tensors of a file.
     fn add(&mut self, folder: &Path, name: &str) -> Result<(), GraphError> {
         let wrong = |problem: String| GraphError::file(name, problem);
-        let mut file = File::open(folder.join(name)).map_err(|it| wrong(it.to_string()))?;
+        let mut file =
+            backend::open_file(&folder.join(name)).map_err(|it| wrong(it.to_string()))?;
         let size = file.metadata().map_err(|it| wrong(it.to_string()))?.len();
         let mut length = [0; 8];
         file.read_exact(&mut length).map_err(|it| wrong(format!("its header: {it}")))?;

@@ -41,7 +41,7 @@ impl fmt::Display for Digest {
 impl Digest {
     /// Reads the file, some gigabytes a second where it is in memory.
     pub(crate) fn of_file(path: &Path) -> io::Result<Digest> {
-        let file = File::open(path)?;
+        let file = backend::open_file(path)?;
         let bytes = file.metadata()?.len();
         let blocks = bytes.div_ceil(BLOCK);
         let threads = available_parallelism().map_or(1, |it| it.get().min(MOST_THREADS));

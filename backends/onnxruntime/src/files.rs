@@ -52,7 +52,15 @@ impl ModelFiles {
     /// A file that is no ONNX model, or weights that are not there: ONNX Runtime says what is wrong with it.
     pub(crate) fn of<'a>(graph: impl Into<Graph<'a>>) -> io::Result<ModelFiles> {
         let graph = graph.into();
-        let (found, model) = (FoundFiles::of(graph)?, graph.path);
+        ModelFiles::with(graph, FoundFiles::of(graph)?)
+    }
+
+    /// The same of a graph that was walked.
+    ///
+    /// # Errors
+    /// Weights that are not there.
+    pub(crate) fn with(graph: Graph<'_>, found: FoundFiles) -> io::Result<ModelFiles> {
+        let model = graph.path;
         let folder = model.parent().unwrap_or(Path::new(""));
         let mut beside = 0u64;
         for name in &found.weights {
@@ -99,6 +107,20 @@ impl ModelFiles {
                     "its weights are in {name}, which lies beside it: {error}"
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// That each of the files of weights is one, where it is there: ONNX Runtime would open a pipe, and wait.
+    ///
+    /// # Errors
+    /// The first that is something else.
+    pub(crate) fn check_weights(model: &Path, found: &FoundFiles) -> Result<(), BackendError> {
+        let folder = model.parent().unwrap_or(Path::new(""));
+        for name in &found.weights {
+            backend::check_opens(&folder.join(name)).map_err(|problem| {
+                BackendError::Load(format!("{}: its weights in {name}: {problem}", model.display()))
+            })?;
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! The graph of a model: its file, or what was made for a folder that has weights alone.
 
 use std::{
-    fs::File,
     io::{self, BufReader, Cursor, Read, Seek},
     path::{Path, PathBuf},
     sync::Arc,
@@ -114,7 +113,7 @@ impl<'a> Graph<'a> {
         Ok(match self.made {
             Some(bytes) => (Box::new(Cursor::new(bytes)), bytes.len() as u64),
             None => {
-                let file = File::open(self.path)?;
+                let file = backend::open_file(self.path)?;
                 let length = file.metadata()?.len();
                 (Box::new(BufReader::new(file)), length)
             }

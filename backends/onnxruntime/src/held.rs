@@ -2,7 +2,6 @@
 
 use std::{
     ffi::CString,
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -74,7 +73,7 @@ impl Held {
         );
         let folder = files.model.parent().unwrap_or(Path::new(""));
         let read = |name: &String| -> io::Result<Beside> {
-            let mut file = File::open(folder.join(name))?;
+            let mut file = backend::open_file(&folder.join(name))?;
             let mut content = Vec::new();
             let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
             content.try_reserve_exact(length)?;

@@ -44,7 +44,7 @@ impl Leases {
     /// Where one of them cannot be leased.
     pub(crate) fn of(paths: impl Iterator<Item = PathBuf>) -> io::Result<Leases> {
         let lease = |path: PathBuf| {
-            let file = File::open(&path)?;
+            let file = backend::open_file(&path)?;
             // The field's type is another on each architecture.
             let kind = rustix::fs::fstatfs(&file)?.f_type as u64 & 0xffff_ffff;
             if !LOCAL.contains(&kind) {

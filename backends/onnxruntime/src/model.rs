@@ -25,6 +25,7 @@ use crate::{
     options::{Settings, precision_of},
     place::{DeviceSessions, Weights, check_providers},
     trim::Trims,
+    walk::FoundFiles,
     wide::Wide,
 };
 
@@ -80,7 +81,12 @@ impl OnnxModel {
             check_providers(&runtime, &settings.providers)?;
         }
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
-        let files = ModelFiles::of(Graph::new(&path, made.as_ref())).ok();
+        let graph = Graph::new(&path, made.as_ref());
+        let found = FoundFiles::of(graph).ok();
+        if let Some(found) = &found {
+            ModelFiles::check_weights(&path, found)?;
+        }
+        let files = found.and_then(|it| ModelFiles::with(graph, it).ok());
         let stamps = stamps.and(files.iter().flat_map(ModelFiles::paths_of_weights));
         if let (Some(files), Some(memory), true) = (&files, memory, source.is_for(Device::Cpu)) {
             files.check_memory(memory)?;

@@ -1,6 +1,6 @@
 //! Sessions of one model, as many as are asked for, all of the same files.
 
-use std::{fs, io, path::Path, path::PathBuf, sync::Arc};
+use std::{io, path::Path, path::PathBuf, sync::Arc};
 
 use backend::{BackendError, FileStamps};
 
@@ -111,7 +111,7 @@ impl Opener {
         let failed =
             |error: io::Error| BackendError::Load(format!("{}: {error}", self.path.display()));
         let read = |weight: &graphs::Plain| {
-            let file = fs::File::open(self.path.with_file_name(&weight.file))?;
+            let file = backend::open_file(&self.path.with_file_name(&weight.file))?;
             OwnTensor::read(&self.runtime.native, weight, &file)
         };
         let content = made.completed(&self.path)?;
@@ -172,5 +172,5 @@ impl Opener {
 
 /// The model without its `ZipMap`. `None` where the file cannot be read, which opening it will explain.
 pub(crate) fn read_unzipped(path: &Path) -> Option<Unzipped> {
-    zipmap::unzip(&fs::read(path).ok()?)
+    zipmap::unzip(&backend::read_file(path).ok()?)
 }

@@ -138,7 +138,7 @@ fn stored_bytes(files: &ModelFiles) -> u64 {
 
 /// Copies what a file holds, and leaves its holes. File systems that can share the blocks until they are written to.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
+    let (mut from, mut to) = (backend::open_file(from)?, File::create_new(to)?);
     let length = from.metadata()?.len();
     to.set_len(length)?;
     let mut at = 0;

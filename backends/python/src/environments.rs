@@ -95,7 +95,7 @@ impl Environments {
     /// Names the archive or the directory, and what is wrong.
     pub(crate) fn of(&self, archive: &Path) -> Result<Unpacked> {
         self.make_directory()?;
-        let mut file = at(archive, File::open(archive))?;
+        let mut file = at(archive, backend::open_file(archive))?;
         let name = self.name_of(archive, &mut file)?;
         let path = self.directory.join(format!("{name}.lock"));
         let mut open = OpenOptions::new();

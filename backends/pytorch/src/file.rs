@@ -2,7 +2,7 @@
 //! the insides of archives.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, BufReader, Read, Seek},
     path::{Path, PathBuf},
 };
@@ -27,7 +27,7 @@ pub(crate) fn find(path: &Path) -> Result<PathBuf, BackendError> {
     };
     let problem = match fs::metadata(&path) {
         Ok(data) if data.len() == 0 => "the file is empty".to_owned(),
-        Ok(_) => match File::open(&path).map(BufReader::new).map(look) {
+        Ok(_) => match backend::open_file(&path).map(BufReader::new).map(look) {
             Ok(None) => return Ok(path),
             Ok(Some(problem)) => problem,
             Err(error) => error.to_string(),

@@ -2,7 +2,6 @@
 //! scale of quantisation that is computed from all rows, or chance.
 
 use std::{
-    fs::File,
     io::{self, BufReader},
     path::Path,
 };
@@ -69,7 +68,7 @@ const DYNAMIC: &str = "_dynamic";
 /// # Errors
 /// The file cannot be read, or is no archive.
 pub(crate) fn shared_by(path: &Path) -> io::Result<Option<String>> {
-    let mut file = BufReader::new(File::open(path)?);
+    let mut file = BufReader::new(backend::open_file(path)?);
     let mut left = MOST_CODE;
     for entry in archive::entries(&mut file)? {
         if !entry.name.contains("/code/") || !entry.name.ends_with(".py") {
@@ -171,6 +170,8 @@ fn argument(rest: &str, place: usize) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     fn body(line: &str) -> String {

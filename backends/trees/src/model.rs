@@ -1,6 +1,6 @@
 //! A model: a forest, what clients send and get, and the instances that share it.
 
-use std::{borrow::Cow, collections::HashSet, fs::File, io::Read, path::Path, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, io::Read, path::Path, sync::Arc};
 
 use backend::{
     BackendError, Device, FileStamps, Instance, Model, ModelSource, ModelSpec, RunMemory,
@@ -202,7 +202,7 @@ fn lay(mut document: Document, path: &Path, source: &ModelSource) -> Result<Fore
 fn read_file(path: &Path) -> Result<Vec<u8>, BackendError> {
     let cannot =
         |it: std::io::Error| BackendError::Load(format!("cannot read {}: {it}", path.display()));
-    let file = File::open(path).map_err(cannot)?;
+    let file = backend::open_file(path).map_err(cannot)?;
     let length = file.metadata().map_err(cannot)?.len();
     if limits::FILE_BYTES < length {
         let (path, most) = (path.display(), limits::FILE_BYTES);

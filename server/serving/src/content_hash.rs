@@ -3,7 +3,7 @@
 
 use std::{
     collections::hash_map::RandomState,
-    fs::{self, File},
+    fs,
     hash::{BuildHasher, Hasher},
     io,
     os::unix::fs::MetadataExt,
@@ -65,7 +65,7 @@ impl ContentHash {
                 let name = file.strip_prefix(path).unwrap_or(&file);
                 part(&mut digest, name.as_os_str().as_encoded_bytes());
                 digest.update(&metadata.len().to_le_bytes());
-                digest.update_reader(File::open(&file)?)?;
+                digest.update_reader(backend::open_file(&file)?)?;
             }
             Ok(Some(ContentHash(*digest.finalize().as_bytes())))
         };

@@ -1,6 +1,6 @@
 //! The parameters of a step, and what is wrong with one: its line in `config.pbtxt`, its key and the nearest name.
 
-use std::{fs, str::FromStr};
+use std::str::FromStr;
 
 use backend::{BackendError, ModelSource};
 use inference::signature::nearest;
@@ -135,7 +135,7 @@ impl<'a> StepSettings<'a> {
 
 /// The line of the configuration that has this key, where there is such a file and such a line.
 fn line_of(source: &ModelSource, key: &str) -> Option<usize> {
-    let text = fs::read_to_string(source.directory.join("config.pbtxt")).ok()?;
+    let text = backend::read_text(&source.directory.join("config.pbtxt")).ok()?;
     let quoted = [format!("\"{key}\""), format!("'{key}'")];
     let has = |line: &str| quoted.iter().any(|it| line.contains(it.as_str()));
     text.lines().position(has).map(|it| it + 1)

@@ -1,6 +1,6 @@
 //! A JSON file of a folder: read within bounds, and asked for keys with errors that name file and key.
 
-use std::{fs, io::Read};
+use std::io::Read;
 
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ pub(crate) struct Document {
 pub(crate) fn read_bytes(dir: &Dir, file: &str) -> Result<Option<Vec<u8>>, FolderError> {
     let Some(place) = dir.place(file)? else { return Ok(None) };
     let unreadable = |error| FolderError::file(file, format!("cannot be read: {error}"));
-    let open = fs::File::open(place).map_err(unreadable)?;
+    let open = backend::open_file(&place).map_err(unreadable)?;
     let mut bytes = Vec::new();
     let read = open.take(LONGEST_FILE + 1).read_to_end(&mut bytes);
     read.map_err(unreadable)?;

@@ -109,6 +109,7 @@ fn check_beneath(
             place.display()
         )));
     }
+    backend::check_opens(&place).map_err(failed)?;
     if !place.is_dir() || !seen.insert(place) {
         return Ok(());
     }

@@ -58,7 +58,7 @@ pub(crate) fn overrides_of(folder: &Path) -> Result<Option<Overrides>, SavedMode
     if LARGEST < length {
         return Err(refused(&format_args!("has {length} bytes; at most {LARGEST} are read")));
     }
-    let file = fs::read(&path).map_err(|it| refused(&it))?;
+    let file = backend::read_file(&path).map_err(|it| refused(&it))?;
     overrides(&file).map(Some).map_err(|it| refused(&it))
 }
 

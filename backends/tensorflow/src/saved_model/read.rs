@@ -73,7 +73,7 @@ pub(crate) fn read(folder: &Path) -> Result<SavedModel, BackendError> {
             "has {length} bytes; a SavedModel's file has at most {LARGEST}"
         )));
     }
-    let bytes = fs::read(&path).map_err(told)?;
+    let bytes = backend::read_file(&path).map_err(told)?;
     let model = SavedModel::decode(bytes.as_slice())
         .map_err(|error| refused(format!("is no SavedModel, or is cut off: {error}")))?;
     match model.meta_graphs.is_empty() {

@@ -51,7 +51,7 @@ pub(crate) fn replays_of(folder: &Path) -> Result<Vec<Replay>, SavedModelError> 
     if LARGEST < length {
         return Err(refused(&format_args!("has {length} bytes; at most {LARGEST} are read")));
     }
-    let file = fs::read(&path).map_err(|it| refused(&it))?;
+    let file = backend::read_file(&path).map_err(|it| refused(&it))?;
     replays(&file).map_err(|it| refused(&it))
 }
 

@@ -224,7 +224,7 @@ impl Explainer<'_> {
 
 fn config(found: &FoundModel) -> Result<Option<raw::ModelConfig>, LoadError> {
     let Some(path) = &found.config else { return Ok(None) };
-    let text = std::fs::read_to_string(path)
+    let text = backend::read_text(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let read = ConfigReader::default().parse_text(&path.display().to_string(), &text);
     read.map(Some).map_err(|it| it.to_string().into())

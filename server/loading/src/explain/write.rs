@@ -88,7 +88,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir_all(parent)?;
     }
     if !from.is_dir() {
-        return fs::copy(from, to).map(drop);
+        let (mut from, mut to) = (backend::open_file(from)?, fs::File::create(to)?);
+        return io::copy(&mut from, &mut to).map(drop);
     }
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

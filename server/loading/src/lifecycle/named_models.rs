@@ -4,7 +4,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::Path,
     sync::{
         Arc, Mutex,
@@ -378,7 +377,7 @@ fn on_disk(models: &[ListedModel]) -> OnDisk {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|error| {
+    backend::read_text(path).map_err(|error| {
         let file = path.display();
         Error::Repository(format!("--model-config-file: cannot read {file}: {error}"))
     })

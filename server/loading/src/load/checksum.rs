@@ -2,7 +2,6 @@
 //! directory that would change what it does.
 
 use std::{
-    fs::File,
     io::{self, Read},
     path::Path,
 };
@@ -76,7 +75,7 @@ fn check_agent(agent: &Agent, dir: &Path) -> Result<(), LoadError> {
 
 /// In hexadecimal.
 fn md5(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = backend::open_file(path)?;
     let mut hash = Md5::new();
     let mut buffer = vec![0; 1 << 20];
     loop {

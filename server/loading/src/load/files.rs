@@ -196,7 +196,7 @@ pub(crate) fn read_labels(
     for output in &config.outputs {
         let Some(file) = &output.label_filename else { continue };
         let path = dir.join(file);
-        let text = fs::read_to_string(&path).map_err(|error| {
+        let text = backend::read_text(&path).map_err(|error| {
             format!(
                 "output '{}': cannot read label_filename {}: {error}",
                 output.name,

@@ -2,8 +2,7 @@
 
 use std::{
     fmt::Write,
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -33,7 +32,7 @@ impl KeptCosts {
         threads: usize,
     ) -> Option<KeptCosts> {
         let mut digest = blake3::Hasher::new();
-        digest.update_reader(File::open(graph).ok()?).ok()?;
+        digest.update_reader(backend::open_file(graph).ok()?).ok()?;
         let of = format!("graph {} engine {engine:?} threads {threads}", digest.finalize());
         let name = blake3::hash(of.as_bytes()).to_hex();
         // Not the form of a name in the cache of models, which may be in the same folder.
@@ -48,7 +47,7 @@ impl KeptCosts {
         let text = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Ok(it) if MOST_BYTES < it.len() => Err("it is too long".to_owned()),
-            _ => fs::read_to_string(&self.path).map_err(|it| it.to_string()),
+            _ => backend::read_text(&self.path).map_err(|it| it.to_string()),
         };
         let table = text.and_then(|it| parse(&it, &self.of).map_err(str::to_owned));
         table.inspect_err(|problem| told(problem)).ok()

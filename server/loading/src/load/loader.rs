@@ -7,7 +7,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
@@ -221,7 +220,7 @@ impl Loader {
         let name = self.settings.repository.config_name.as_deref();
         let Some(path) = config_file(found, name) else { return Ok(None) };
         let file = path.display().to_string();
-        let text = fs::read_to_string(&path).map_err(|it| cannot("read", &path, &it))?;
+        let text = backend::read_text(&path).map_err(|it| cannot("read", &path, &it))?;
         let mut raw = self.reader.parse_text(&file, &text).map_err(|it| it.to_string())?;
         if found.renamed {
             raw.name.clone_from(&found.name);

@@ -1,6 +1,6 @@
 //! A model's sequence batching in the terms of the scheduler.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use backend::{DataType, RerunPolicy, Shape, Tensor};
 
@@ -47,7 +47,8 @@ fn initial(state: &StateConfig, shape: Shape, dir: &Path) -> Result<Tensor, Load
     let zeros = made_tensors::zeros(state.dtype, &shape).map_err(|it| it.to_string())?;
     let Some(file) = &state.initial_file else { return Ok(zeros) };
     let path = dir.join("initial_state").join(file);
-    let mut data = fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
+    let mut data =
+        backend::read_file(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
     // As in Triton, a file may hold more than is needed.
     if state.dtype != DataType::Bytes {
         data.truncate(zeros.byte_len());

@@ -3,7 +3,6 @@
 
 use std::{
     fmt::Display,
-    fs,
     hash::{BuildHasher, RandomState},
     path::Path,
     time::{Duration, Instant},
@@ -154,7 +153,7 @@ fn sample_tensor(
         WarmupData::Random => random_bytes(zeros.byte_len(), input.dtype),
         WarmupData::File(file) => {
             let path = dir.join("warmup").join(file);
-            let one = fs::read(&path)
+            let one = backend::read_file(&path)
                 .map_err(|it| wrong(&format_args!("cannot read {}: {it}", path.display())))?;
             made_tensors::repeated(&one, rows).map_err(|it| wrong(&it))?
         }

@@ -1,12 +1,12 @@
 //! Looks into files that were found where a model should be, and says what they are. Blocking.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
-use backend::{CONTENT, Format};
+use backend::{CONTENT, Format, check_opens, open_file};
 
 use crate::repository::{
     content::{BEGIN, Content, END, Sample, recognise},
@@ -19,25 +19,16 @@ const MOST_NAMED: usize = 4;
 /// So many files are looked into for one sentence.
 const MOST_LOOKED_AT: usize = 200;
 
-/// Opens a file; `None` where it is none: whoever opens a pipe may wait for ever, and a device may do anything.
-fn opened(path: &Path) -> io::Result<Option<File>> {
-    match fs::metadata(path)?.is_file() {
-        true => File::open(path).map(Some),
-        false => Ok(None),
-    }
-}
-
-/// What is there in the place of a model and can be none, such as a pipe: whoever opens it might wait for ever.
+/// What is there in the place of a model and can be none, such as a pipe.
 pub(crate) fn no_model(path: &Path) -> Option<String> {
-    let kind = fs::metadata(path).ok()?.file_type();
-    (!kind.is_file() && !kind.is_dir())
-        .then(|| format!("{}: this is neither a file nor a directory", path.display()))
+    let problem = check_opens(path).err()?;
+    Some(format!("{}: {problem}", path.display()))
 }
 
 /// What the file is by its bytes; `None` where they do not say, or it cannot be read.
 pub(crate) fn content_of(path: &Path) -> Option<Content> {
     let read = || -> io::Result<Option<Content>> {
-        let Some(mut file) = opened(path)? else { return Ok(None) };
+        let mut file = open_file(path)?;
         let length = file.metadata()?.len();
         let (mut begin, mut end) = (Vec::new(), Vec::new());
         (&mut file).take(BEGIN).read_to_end(&mut begin)?;
@@ -59,9 +50,7 @@ pub(crate) fn has_content_of(path: &Path, format: &Format) -> bool {
     let Some(is_content) = format.content else { return true };
     let begin = || -> io::Result<Vec<u8>> {
         let mut begin = Vec::new();
-        if let Some(file) = opened(path)? {
-            file.take(CONTENT as u64).read_to_end(&mut begin)?;
-        }
+        open_file(path)?.take(CONTENT as u64).read_to_end(&mut begin)?;
         Ok(begin)
     };
     path.is_file() && begin().is_ok_and(|it| is_content(&it))
@@ -104,7 +93,7 @@ pub(crate) fn not_by_content(path: &Path) -> String {
 
 /// What the file is, where it is not what an engine of that platform opens, or that it must not be read.
 pub(crate) fn not_of(path: &Path, platform: &str) -> Option<String> {
-    if let Err(error) = opened(path)
+    if let Err(error) = open_file(path)
         && error.kind() == io::ErrorKind::PermissionDenied
     {
         return Some(cannot("read", path, &error));
@@ -169,7 +158,7 @@ mod tests {
         assert_eq!(not_of(&pipe, "onnxruntime_onnx"), None);
         let problem = no_model(&pipe).unwrap();
         assert!(
-            problem.ends_with("/model.onnx: this is neither a file nor a directory"),
+            problem.contains("/model.onnx: this is a pipe, and a file is expected"),
             "{problem}"
         );
         assert_eq!(no_model(&root), None);

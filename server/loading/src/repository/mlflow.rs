@@ -1,10 +1,7 @@
 //! Folders as MLflow saves models: the file `MLmodel` names the flavors that a model can be read as, and where the file
 //! of each lies.
 
-use std::{
-    fs,
-    path::{Component, Path, PathBuf},
-};
+use std::path::{Component, Path, PathBuf};
 
 use crate::repository::denied::cannot;
 use inference::error::Error;
@@ -61,7 +58,7 @@ pub(crate) fn model_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
         return Err(Error::Repository(problem));
     }
     let text =
-        fs::read_to_string(&path).map_err(|it| Error::Repository(cannot("read", &path, &it)))?;
+        backend::read_text(&path).map_err(|it| Error::Repository(cannot("read", &path, &it)))?;
     let flavors = flavors(&text);
     let served = SERVED.iter().filter_map(|(name, keys)| {
         let (_, entries) = flavors.iter().find(|(it, _)| it == name)?;
@@ -144,6 +141,8 @@ fn unquoted(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// As MLflow 3 writes it for a model of XGBoost.

@@ -2,7 +2,6 @@
 //! served as the model. One that was written around a model that an engine opens is not run.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -114,13 +113,13 @@ fn has_code(script: &Path) -> bool {
     if !script.is_file() {
         return false;
     }
-    let Ok(text) = fs::read(script) else { return true };
+    let Ok(text) = backend::read_file(script) else { return true };
     lines(&text).any(|it| !it.is_empty() && !it.starts_with(b"#"))
 }
 
 /// Does it define or import the function that loads a model? One that takes all names of a module may do so.
 fn loads_the_model(script: &Path) -> bool {
-    let Ok(text) = fs::read(script) else { return true };
+    let Ok(text) = backend::read_file(script) else { return true };
     let mentions = |line: &[u8]| line.windows(LOADS.len()).any(|it| it == LOADS.as_bytes());
     lines(&text).any(|line| {
         let is_all = line.starts_with(b"from ") && line.ends_with(b"import *");
@@ -178,6 +177,8 @@ pub(crate) fn refusal(script: &Path, reason: Reason) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

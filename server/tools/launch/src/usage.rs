@@ -59,9 +59,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Args {
         #[arg(long)]
-        #[expect(dead_code, reason = "only what is wrong with it is looked at")]
         bodies: Option<u32>,
-        #[expect(dead_code, reason = "the same")]
         url: String,
     }
 

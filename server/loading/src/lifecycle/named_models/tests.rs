@@ -1,6 +1,6 @@
 //! What a reload loads, unloads and lets labels stand for, with a real engine on real directories.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{fs, num::NonZeroUsize, path::PathBuf};
 
 use identity::Identity;
 

@@ -1,6 +1,9 @@
 //! Where instances run, by a fake engine on machines with and without GPUs.
 
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    fs,
+    sync::{Mutex, MutexGuard},
+};
 
 use backend::{
     BackendError, Batch, DataType, Device, Instance, Model, ModelSource, ModelSpec, NamedTensor,

@@ -1,6 +1,6 @@
 //! What each kind of file is called, and what to do where it lies in the place of a model.
 
-use std::{borrow::Cow, fs, path::Path};
+use std::{borrow::Cow, path::Path};
 
 use super::Content;
 
@@ -46,7 +46,7 @@ fn has_name<'a>(path: &Path, help: &'a str) -> Option<Cow<'a, str>> {
 
 /// Is the model whose weights these are one that writes texts, by the configuration beside them?
 fn writes_texts(weights: &Path) -> bool {
-    let text = fs::read_to_string(weights.with_file_name("config.json")).unwrap_or_default();
+    let text = backend::read_text(&weights.with_file_name("config.json")).unwrap_or_default();
     let config: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let classes = config["architectures"].as_array().into_iter().flatten();
     let ends = |it: &str| it.ends_with("ForCausalLM") || it.ends_with("LMHeadModel");
