@@ -23,6 +23,8 @@ const MOST_ELEMENTS: usize = 4 << 20;
 pub(crate) enum Loudness {
     Silent,
     Quiet,
+    /// As loud as an ordinary row, but zero behind the first element of each input: what is padded or counted is so.
+    Sparse,
     Ordinary,
     Loud,
     Extreme,
@@ -34,7 +36,7 @@ impl Loudness {
         match self {
             Loudness::Silent => 0.0,
             Loudness::Quiet => 1e-4,
-            Loudness::Ordinary => 1.0,
+            Loudness::Ordinary | Loudness::Sparse => 1.0,
             Loudness::Loud => 1e2,
             Loudness::Extreme => 1e6,
         }
@@ -45,7 +47,7 @@ impl Loudness {
         match self {
             Loudness::Silent => 0,
             Loudness::Quiet => number % below.min(2),
-            Loudness::Ordinary => number % below,
+            Loudness::Ordinary | Loudness::Sparse => number % below,
             // The least and the largest.
             Loudness::Loud => (number & 1) * (below - 1),
             Loudness::Extreme => below - 1 - number % (below / 4).max(1),
@@ -243,7 +245,7 @@ impl Texts {
             (Texts::Numbers, Loudness::Silent) => {
                 return Tensor::from_strings(shape, vec!["0"; elements]).ok();
             }
-            (_, Loudness::Quiet) => (1, 1),
+            (_, Loudness::Quiet | Loudness::Sparse) => (1, 1),
             (Texts::Words, Loudness::Ordinary) => (6, 4),
             (Texts::Words, Loudness::Loud | Loudness::Extreme) => (24, 6),
             (Texts::Numbers, Loudness::Ordinary) => (1, 4),
@@ -301,8 +303,11 @@ fn filled(
         }
         (_, None) => loudness.index(u64::from(next()), below),
     };
-    let bytes: Vec<u8> =
+    let mut bytes: Vec<u8> =
         (0..elements).flat_map(|_| element().to_le_bytes().into_iter().take(size)).collect();
+    if loudness == Loudness::Sparse {
+        bytes.iter_mut().skip(size).for_each(|it| *it = 0);
+    }
     Tensor::new(dtype, shape, bytes.into()).ok()
 }
 
@@ -314,7 +319,10 @@ fn scaled(dtype: DataType, shape: Shape, values: Vec<f64>, loudness: Loudness) -
     let largest = if dtype == DataType::Fp16 { LARGEST_FP16 } else { f64::MAX };
     // No zero has a sign.
     let scale = |it: f64| (it * loudness.factor()).clamp(-largest, largest) + 0.0;
-    let values: Vec<f64> = values.into_iter().map(scale).collect();
+    let mut values: Vec<f64> = values.into_iter().map(scale).collect();
+    if loudness == Loudness::Sparse {
+        values.iter_mut().skip(1).for_each(|it| *it = 0.0);
+    }
     distance::of_floats(dtype, shape, &values)
 }
 

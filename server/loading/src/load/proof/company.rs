@@ -133,7 +133,8 @@ impl Tried<'_> {
             return Err(TrialFailure::Dependent(by_values(&found)));
         }
         // What is far from ordinary may make much of a difference in the last bit.
-        let is_little = found.distance <= ROUNDED || kind.rows[row].0 != Loudness::Ordinary;
+        let is_usual = matches!(kind.rows[row].0, Loudness::Ordinary | Loudness::Sparse);
+        let is_little = found.distance <= ROUNDED || !is_usual;
         match is_little || self.is_tie(kind, row, answers, place, order.len())? {
             true => Ok(()),
             false => Err(TrialFailure::Dependent(by_number(found))),

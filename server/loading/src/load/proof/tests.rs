@@ -125,6 +125,18 @@ fn models_that_mix_rows_are_found_wherever_the_other_row_stands() {
 }
 
 #[test]
+fn what_only_rows_of_zeros_but_for_one_element_show_is_found() {
+    let filled = |it: &[f32]| it.iter().filter(|x| **x != 0.0).count();
+    let signed = |it: &[f32], is: bool| it.iter().map(|x| if is { -x } else { *x }).collect();
+    // A switch by the longest row of the run.
+    mixes(move |it, _| signed(it, it.chunks(WIDTH).map(filled).max() < Some(2)));
+    // One by how much there is in the run, which rows that are all alike share.
+    let by_number = proof(move |it, _| signed(it, filled(it) < 2));
+    let Proof::Lacking(reason) = by_number else { panic!("it was found to be independent") };
+    assert!(reason.contains("depends on how many are in the run"), "{reason}");
+}
+
+#[test]
 fn rounding_that_depends_on_the_number_of_rows_is_no_mixing() {
     // The order of sums.
     let noise = |it: &[f32], rows: usize| -> Vec<f32> {

@@ -17,11 +17,12 @@ use serving::config::model::ModelConfig;
 pub(super) const BUDGET: Duration = Duration::from_millis(20);
 
 /// The rows that are tried.
-pub(super) const ROWS: [Loudness; 6] = [
+pub(super) const ROWS: [Loudness; 7] = [
     Loudness::Ordinary,
     Loudness::Ordinary,
     Loudness::Silent,
     Loudness::Quiet,
+    Loudness::Sparse,
     Loudness::Loud,
     Loudness::Extreme,
 ];
