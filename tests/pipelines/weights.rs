@@ -173,3 +173,20 @@ fn weights_that_are_not_the_model_of_their_configuration_are_refused_by_the_name
     let error = Start::new(&repository).try_run().err().unwrap().to_string();
     assert!(error.contains("no tensor 'bert.encoder.layer.2."), "{error}");
 }
+
+#[test]
+fn more_tokens_than_a_model_has_positions_are_refused_with_the_key_of_its_configuration() {
+    let folder = root("tests/fixtures/weights/electra-ForTokenClassification");
+    let config = "backend: \"onnxruntime\" default_model_filename: \"model.safetensors\"";
+    let repository = copy(Repository::new().model("tokens", config), "tokens/1", &folder);
+    let server = Server::start(&repository, &[]);
+    let ask = |tokens: usize| {
+        let input = |name: &str| json!({"name": name, "datatype": "INT64", "shape": [1, tokens], "data": vec![1; tokens]});
+        let names = ["input_ids", "attention_mask", "token_type_ids"];
+        let body = json!({"inputs": names.map(input)}).to_string();
+        server.client().post("/v2/models/tokens/infer", &[], body)
+    };
+    ask(24).expect(200);
+    let error = ask(25).error(400);
+    assert!(error.contains("max_position_embeddings of config.json is 24"), "{error}");
+}

@@ -227,15 +227,19 @@ impl Encoder<'_> {
             sum = graph.op("Add", &[&sum, &segments], Vec::new());
         }
         if self.compared()?.is_none() {
-            let positions = self.positions(graph, ids)?;
-            sum = graph.op("Add", &[&sum, &positions], Vec::new());
+            sum = self.with_positions(graph, &sum, ids)?;
         }
         let norm = self.name("embeddings.LayerNorm");
         layer_norm(graph, &sum, &norm, *embedded, self.sizes.epsilon)
     }
 
-    /// The embeddings of positions.
-    fn positions(&self, graph: &mut Builder, ids: &Value) -> Result<Value, GraphError> {
+    /// These, and the embeddings of positions.
+    fn with_positions(
+        &self,
+        graph: &mut Builder,
+        sum: &Value,
+        ids: &Value,
+    ) -> Result<Value, GraphError> {
         let Encoder { family, config, embedded, .. } = self;
         let most = self.most_tokens()?;
         let table = self.name("embeddings.position_embeddings.weight");
@@ -244,12 +248,14 @@ impl Encoder<'_> {
             Positions::FromZero => {
                 let shape = graph.op("Shape", &[ids], vec![Attribute::int("start", 1)]);
                 let first = graph.whole_numbers(&[0]);
-                graph.op("Slice", &[&table, &first, &shape], Vec::new())
+                let positions = graph.op("Slice", &[&table, &first, &shape], Vec::new());
+                graph.op_of_positions("Add", &[sum, &positions], most)
             }
             Positions::BehindPadding => {
                 let padding = config.token("pad_token_id", family.defaults.padding)?;
                 let at = positions_behind(graph, ids, padding);
-                graph.op("Gather", &[&table, &at], Vec::new())
+                let positions = graph.op_of_positions("Gather", &[&table, &at], most);
+                graph.op("Add", &[sum, &positions], Vec::new())
             }
         })
     }

@@ -145,7 +145,7 @@ fn text(
     let shape = graph.op("Shape", &[&ids], vec![Attribute::int("start", 1)]);
     let first = graph.whole_numbers(&[0]);
     let positions = graph.op("Slice", &[&table, &first, &shape], Vec::new());
-    let sum = graph.op("Add", &[&words, &positions], Vec::new());
+    let sum = graph.op_of_positions("Add", &[&words, &positions], most);
     let x = together(graph, &sum, hidden);
     let tokens = Tokens::new(graph, &ids, &mask, hidden).reaching(Reach::Before);
     let x = layers(graph, config, "text_model", x, (&tokens, &sizes))?;

@@ -159,7 +159,7 @@ impl<'a> Model<'a> {
             let shape = graph.op("Shape", &[ids], vec![Attribute::int("start", 1)]);
             let first = graph.whole_numbers(&[0]);
             let positions = graph.op("Slice", &[&table, &first, &shape], Vec::new());
-            sum = graph.op("Add", &[&sum, &positions], Vec::new());
+            sum = graph.op_of_positions("Add", &[&sum, &positions], most);
         }
         let segments = config.count("type_vocab_size", 0)?;
         if 0 < segments {
