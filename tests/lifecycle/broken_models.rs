@@ -4,7 +4,7 @@
 use std::{fs, process::Command};
 
 use crate::support::{
-    Form, IN_PROCESS, Process, Repository, Server, Tensor, first_of, infer, onnx_file, row,
+    Form, IN_PROCESS, Process, Repository, Server, Tensor, first_of, infer, onnx_file, root, row,
     sandbox::with_weights_of_the_system,
 };
 
@@ -187,6 +187,15 @@ fn what_lies_in_the_place_of_a_model_is_named_by_its_content_with_the_line_that_
     }
     let repository = Repository::new().file("llama.gguf", "GGUF\u{3}\0\0\0");
     ends_with(&repository, &[], &["no models found in", "llama.gguf: this is a GGUF file"]);
+    // Weights need what lies beside them, and are a model with it.
+    let folder = "tests/fixtures/weights/electra-ForTokenClassification";
+    let weights = fs::read(root(folder).join("model.safetensors")).unwrap();
+    let repository = Repository::new().file("model.safetensors", weights);
+    ends_with(&repository, &[], &["put beside it the files of its folder", "config.json"]);
+    let config = fs::read(root(folder).join("config.json")).unwrap();
+    let repository = repository.file("config.json", config);
+    let serve = format!("serve it by itself with 'muster serve {}'", repository.path().display());
+    ends_with(&repository, &[], &["model.safetensors: this is", &serve]);
 }
 
 #[test]

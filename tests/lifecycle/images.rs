@@ -195,6 +195,9 @@ fn an_artifact_is_its_files_and_a_list_the_only_image_in_it() {
     let outside = it.images.file("net", "../../x", b"x");
     it.images.image("net", "outside", &[outside]);
     it.refused(&[&it.name("net:outside")], &["would lie outside of its folder"]);
+    let empty = it.images.content("net", TAR, &tar(&[]));
+    it.images.image("net", "empty", &[empty]);
+    it.refused(&[&it.name("net:empty")], &["expected the files of a model in its layers"]);
     let none = it.images.content("net", TAR, b"no archive");
     it.images.image("net", "none", &[none]);
     it.refused(&[&it.name("net:none")], &["cannot fetch", "archive '"]);

@@ -1,7 +1,11 @@
 //! Models in a registry of images: an image whose folder `models` is the model, or an artifact whose layers are its
 //! files.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use reqwest::{
     Response, StatusCode, Url,
@@ -275,7 +279,11 @@ impl Registry<'_> {
         let paths: Vec<_> = archives.iter().map(PathBuf::as_path).collect();
         let done = free_bytes(&self.folder.path())
             .and_then(|free| unpack(&paths, &unpacked, free).map_err(SourceProblem::Archive))
-            .and_then(|()| self.adopt(revision, &unpacked));
+            .and_then(|()| self.adopt(revision, &unpacked))
+            .and_then(|count| match count == 0 && layers.len() == archives.len() {
+                true => Err(self.without_files(&unpacked)),
+                false => Ok(()),
+            });
         clear(&unpacked).map_err(disk)?;
         clear(&unpacked.with_extension("layer")).map_err(disk)?;
         done?;
@@ -292,17 +300,33 @@ impl Registry<'_> {
     }
 
     /// Makes unpacked files contents of a revision: those of the folder of models, where there is one.
-    fn adopt(&self, revision: &str, unpacked: &std::path::Path) -> Result<(), SourceProblem> {
+    /// So many.
+    fn adopt(&self, revision: &str, unpacked: &Path) -> Result<usize, SourceProblem> {
         let models = unpacked.join(MODELS);
         let root = if models.is_dir() { &models } else { unpacked };
-        for file in files_below(root) {
-            if !is_inside(&file) {
+        let files = files_below(root);
+        for file in &files {
+            if !is_inside(file) {
                 let problem = format!("its file {file:?} would lie outside of its folder");
                 return Err(SourceProblem::Answer { url: self.name.to_string(), problem });
             }
-            self.folder.adopt(revision, &file, &root.join(&file))?;
+            self.folder.adopt(revision, file, &root.join(file))?;
         }
-        Ok(())
+        Ok(files.len())
+    }
+
+    /// Of an image whose layers hold no file that could be a model's.
+    fn without_files(&self, unpacked: &Path) -> SourceProblem {
+        let place = match unpacked.join(MODELS).is_dir() {
+            true => format!(
+                "in its folder /{MODELS}, there is none; copy the model there (COPY model.onnx /{MODELS}/)"
+            ),
+            false => format!(
+                "in its layers, there is none; copy the model into it (COPY model.onnx /{MODELS}/)"
+            ),
+        };
+        let problem = format!("expected the files of a model {place}, and push the image again");
+        SourceProblem::Answer { url: self.name.to_string(), problem }
     }
 
     /// An address of the repository.

@@ -53,9 +53,31 @@ fn writes_texts(weights: &Path) -> bool {
     classes.filter_map(serde_json::Value::as_str).any(ends)
 }
 
+/// What to do with weights, by the files beside them.
+fn help_for_weights(path: &Path) -> String {
+    let directory = directory_of(path);
+    if steps::is_pipeline(directory, None) {
+        return format!(
+            "with the files beside it this is a model: serve it by itself with 'muster serve {}', or put its whole \
+             folder into a repository as <repository>/<name>",
+            directory.display()
+        );
+    }
+    match path.with_file_name("config.json").exists() {
+        true => OPTIMUM.to_owned(),
+        false => format!(
+            "put beside it the files of its folder on the hub (config.json, and tokenizer.json or \
+             preprocessor_config.json), and serve the folder; where no graph is made for its kind: {OPTIMUM}"
+        ),
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn beside_a_repository(path: &Path, usual: Cow<'_, str>) -> String {
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let directory = directory.display();
+    let directory = directory_of(path).display();
     format!(
         "a repository has a directory for each model: serve this one by itself with 'muster serve {directory}', or put \
          it into a repository as <repository>/<name>/1/{usual}"
@@ -98,6 +120,7 @@ impl Content {
             Content::Safetensors if writes_texts(path) => {
                 (WEIGHTS_OF_A_WRITER.to_owned(), "vLLM and llama.cpp serve such models".to_owned())
             }
+            Content::Safetensors => (self.what_and_help().0, help_for_weights(path)),
             _ => self.what_and_help(),
         };
         let help = match has_name(path, &help) {
