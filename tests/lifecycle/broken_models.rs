@@ -92,14 +92,9 @@ fn pipe(repository: &Repository, path: &str) {
 fn a_pipe_in_the_place_of_any_file_of_a_model_is_a_load_error_that_names_it() {
     let labels = "backend: \"identity\" input { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
         output { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] label_filename: \"labels.txt\" }";
-    let warmup = "backend: \"identity\" input { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
-        output { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
-        model_warmup { name: \"w\" inputs { key: \"x\"
-            value { data_type: TYPE_FP32 dims: [ 4 ] input_data_file: \"x.bin\" } } }";
     let folder = "tests/fixtures/pipelines/sst2/folder";
     let repository = Repository::identity("copy", &[])
         .model("labels", labels)
-        .model("warmup", warmup)
         .copy("task", folder)
         .copy("words", folder)
         .copy("vocabulary", folder);
@@ -107,15 +102,12 @@ fn a_pipe_in_the_place_of_any_file_of_a_model_is_a_load_error_that_names_it() {
     fs::create_dir_all(&weights).unwrap();
     onnx_file::sparse(&weights.join("model.onnx"), 16).unwrap();
     let pipes = [
-        ("settings", "settings/config.pbtxt"),
         ("labels", "labels/labels.txt"),
-        ("warmup", "warmup/warmup/x.bin"),
         ("task", "task/config.json"),
         ("words", "words/tokenizer.json"),
         ("vocabulary", "vocabulary/tokenizer_config.json"),
         ("weights", "weights/1/weights.data"),
         ("graph", "graph/1/model.onnx"),
-        ("forest", "forest/1/model.ubj"),
         ("code", "code/1/model.py"),
     ];
     pipes.iter().for_each(|it| pipe(&repository, it.1));
