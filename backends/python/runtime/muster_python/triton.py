@@ -78,6 +78,12 @@ class Instance:
                 # Nothing keeps the requests here: whoever has one may still send its response.
                 returned = self._returned(run, replies)
                 return [self._answer(*it) for it in zip(replies, returned)]
+        except RunFailed as error:
+            # Requests that were answered by then have their responses.
+            if all(it.response is None for it in replies):
+                raise
+            failed = Refusal("Internal", str(error))
+            return [failed if it.response is None else outcome(it.response) for it in replies]
         finally:
             for reply in replies:
                 reply.close()

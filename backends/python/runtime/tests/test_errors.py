@@ -218,17 +218,22 @@ class TritonPythonModel:
     def test_what_a_sender_may_not_send_is_an_exception(self):
         for body, text in (
             ("senders[0].send(flags=FINAL)", "cannot send complete final before sending a response."),
-            ("[senders[0].send(response(requests[0])) for _ in range(2)]", "cannot send more than one response."),
-            (
-                "senders[0].send(response(requests[0]), FINAL); senders[0].send(flags=FINAL)",
-                "Unable to send response. Response sender has been closed.",
-            ),
             ("senders[0].send(response(requests[0]), 2)", "Unsupported flag provided."),
             ("senders[0].send()", "must be provided when the response flags is set to zero."),
         ):
             with self.subTest(body):
                 failed = self.run_model(body, {"x": floats(1)})
                 self.assertIn(text, failed["text"])
+
+    def test_what_is_sent_before_an_exception_is_the_response(self):
+        for body in (
+            "[senders[0].send(response(requests[0])) for _ in range(2)]",
+            "senders[0].send(response(requests[0]), FINAL); senders[0].send(flags=FINAL)",
+        ):
+            with self.subTest(body):
+                answered, failed = self.run_model(body, {"x": floats(1)}, {"x": floats(2)})
+                self.assertEqual(answered["y"], floats(1))
+                self.assertIn("Unable to send response.", failed["text"])
 
 
 class Ends(unittest.TestCase):
