@@ -2,8 +2,8 @@
 
 use std::{
     io::{Read, Write},
-    net::TcpStream,
-    time::Duration,
+    net::{Shutdown, TcpStream},
+    time::{Duration, Instant},
 };
 
 use frontend::grpc::proto::{
@@ -11,10 +11,11 @@ use frontend::grpc::proto::{
     infer_parameter::ParameterChoice,
 };
 use serde_json::json;
+use socket2::{Domain, Socket, Type};
 use tonic::Code;
 
 use crate::support::{
-    IN_PROCESS, Repository, Server,
+    IN_PROCESS, Process, Repository, Server,
     grpc::{Client, firsts, identity},
     wait_for,
 };
@@ -117,6 +118,14 @@ fn each_part_is_an_event_and_the_request_is_counted_once() {
     assert_eq!(stats["inference_stats"]["success"]["count"], json!(1));
     assert_eq!((&stats["inference_count"], &stats["execution_count"]), (&json!(1), &json!(1)));
     assert_eq!(server.post(path, body(0)).expect(200).text(), "");
+    let responses = &counted(&server, "m")["response_stats"];
+    let counts = |place: &str, what: &str| responses[place][what]["count"].as_u64().unwrap();
+    for place in ["0", "1", "2"] {
+        assert_eq!((counts(place, "success"), counts(place, "fail")), (1, 0), "{responses}");
+        assert!(0 < responses[place]["compute_infer"]["ns"].as_u64().unwrap(), "{responses}");
+    }
+    // The second answer had nothing but its end.
+    assert_eq!((counts("0", "empty_response"), counts("0", "compute_infer")), (1, 2));
 }
 
 #[test]
@@ -133,6 +142,8 @@ fn an_error_behind_the_first_part_is_an_event_and_one_before_it_is_the_status() 
     let text = server.post(path, body(0)).error(500);
     assert!(text.contains("told to fail by 'part_fails'"), "{text}");
     let stats = counted(&server, "faulty");
+    let failed = |place: &str| stats["response_stats"][place]["fail"]["count"].clone();
+    assert_eq!((failed("0"), failed("1")), (json!(1), json!(1)), "{stats}");
     assert_eq!(stats["inference_stats"]["fail"]["count"], json!(2));
     assert_eq!(stats["inference_stats"]["success"]["count"], json!(0));
 }
@@ -164,6 +175,21 @@ fn an_event_arrives_before_the_last_is_sent_and_a_client_that_leaves_ends_the_an
         let stats = counted(&server, "m");
         (stats["inference_stats"]["fail"]["count"] == json!(1)).then_some(())
     });
+}
+
+#[test]
+fn a_client_that_has_sent_its_last_byte_gets_all_parts() {
+    let slow = config(&[("part_delay_us", "20000"), ("parts_leave", "true")]);
+    let server = Server::start(&Repository::new().model("m", &slow), &[IN_PROCESS]);
+    let mut stream = TcpStream::connect(server.http()).unwrap();
+    let body = body(3);
+    let head = crate::support::post_head("/v2/models/m/generate_stream", &[], body.len());
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut read = String::new();
+    stream.read_to_string(&mut read).unwrap();
+    assert_eq!(read.matches("data: ").count(), 3, "{read}");
+    assert!(read.ends_with("0\r\n\r\n"), "{read}");
 }
 
 #[test]
@@ -234,16 +260,119 @@ fn answers_of_one_stream_do_not_wait_for_each_other() {
     });
 }
 
+/// A model that gives one answer.
+fn one() -> String {
+    config(&[]).replace("'parts'", "'other'").replace("decoupled: true", "decoupled: false")
+}
+
+/// `INPUT0` → `OUTPUT0` through these models.
+fn chain(models: &[&str]) -> String {
+    let last = models.len() - 1;
+    let tensor = |at: usize| format!("between{at}");
+    let steps: String = models.iter().enumerate().map(|(at, model)| {
+        let from = if at == 0 { "INPUT0".to_owned() } else { tensor(at - 1) };
+        let to = if at == last { "OUTPUT0".to_owned() } else { tensor(at) };
+        format!(
+            "step {{ model_name: '{model}' model_version: -1 input_map {{ key: 'INPUT0' value: '{from}' }}
+             output_map {{ key: 'OUTPUT0' value: '{to}' }} }}\n"
+        )
+    }).collect();
+    format!(
+        "platform: 'ensemble' max_batch_size: 8
+         input {{ name: 'INPUT0' data_type: TYPE_FP32 dims: [ 4 ] }}
+         output {{ name: 'OUTPUT0' data_type: TYPE_FP32 dims: [ 4 ] }}
+         ensemble_scheduling {{ {steps} }}"
+    )
+}
+
 #[test]
-fn what_gives_one_answer_is_not_decoupled_and_no_ensemble_has_such_a_member() {
-    let one = config(&[]).replace("'parts'", "'other'");
-    let ensemble = "platform: 'ensemble'
-        input { name: 'x' data_type: TYPE_FP32 dims: [ -1, 4 ] }
-        output { name: 'y' data_type: TYPE_FP32 dims: [ -1, 4 ] }
-        ensemble_scheduling { step { model_name: 'm' model_version: -1
-          input_map { key: 'INPUT0' value: 'x' } output_map { key: 'OUTPUT0' value: 'y' } } }";
-    let repository =
-        Repository::new().model("m", &config(&[])).model("one", &one).model("both", ensemble);
+fn an_ensemble_gives_as_many_answers_as_its_decoupled_members_do() {
+    let faulty = config(&[("part_fails", "true")]);
+    let repository = Repository::new()
+        .model("m", &config(&[]))
+        .model("faulty", &faulty)
+        .model("one", &one())
+        .model("last", &chain(&["one", "m"]))
+        .model("inner", &chain(&["one", "m", "one"]))
+        .model("twice", &chain(&["m", "one", "m"]))
+        .model("nested", &chain(&["twice", "one"]))
+        .model("fails", &chain(&["faulty", "one"]));
+    let server = Server::start(&repository, &[IN_PROCESS]);
+    let events = |model: &str, parts: i64| {
+        let path = format!("/v2/models/{model}/generate_stream");
+        let text = server.post(&path, body(parts)).expect(200).text().to_owned();
+        text.matches("\"OUTPUT0\":[1.0,2.0,3.0,4.0]").count()
+    };
+    for (model, parts, expected) in
+        [("last", 3, 3), ("inner", 2, 2), ("twice", 3, 9), ("nested", 2, 4), ("twice", 0, 0)]
+    {
+        assert_eq!(events(model, parts), expected, "{model}");
+    }
+    let stats = counted(&server, "twice");
+    assert_eq!(stats["inference_stats"]["success"]["count"], json!(3), "{stats}");
+    let config = server.get("/v2/models/inner/config").json();
+    assert_eq!(config["model_transaction_policy"], json!({ "decoupled": true }));
+    let refused = Client::new(&server).refused(identity("inner", &[1.0]), Code::Unimplemented);
+    assert!(refused.contains("decoupled transaction policy"), "{refused}");
+
+    let (answers, end) = Client::new(&server).stream::<_, ModelStreamInferResponse>(
+        STREAM,
+        vec![request("inner", "a", 3)],
+        &[],
+    );
+    end.unwrap();
+    assert_eq!(answers.len(), 3);
+    assert!(answers.iter().all(|it| firsts(it.infer_response.as_ref().unwrap()) == [1.0]));
+
+    let path = "/v2/models/fails/generate_stream";
+    let text = server.post(path, body(2)).expect(200).text().to_owned();
+    assert_eq!(text.matches("OUTPUT0").count(), 2, "{text}");
+    assert!(text.contains("step[0]") && text.contains("told to fail by 'part_fails'"), "{text}");
+    assert_eq!(counted(&server, "fails")["inference_stats"]["fail"]["count"], json!(1));
+}
+
+#[test]
+fn a_client_that_leaves_an_ensemble_leaves_its_decoupled_member() {
+    let repository = Repository::new()
+        .model("m", &config(&[]))
+        .model("one", &one())
+        .model("e", &chain(&["m", "one"]));
+    let server = Server::start(&repository, &[IN_PROCESS]);
+    let mut stream = TcpStream::connect(server.http()).unwrap();
+    let body = body(ENDLESS);
+    let head = crate::support::post_head("/v2/models/e/generate_stream", &[], body.len());
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let mut seen = [0; 256];
+    assert!(0 < stream.read(&mut seen).unwrap());
+    drop(stream);
+    for model in ["e", "m"] {
+        wait_for("the request is counted as failed", || {
+            let stats = counted(&server, model);
+            (stats["inference_stats"]["fail"]["count"] == json!(1)).then_some(())
+        });
+    }
+    // The only instance of the member is free again.
+    server.post("/v2/models/m/generate", self::body(1)).expect(200);
+}
+
+#[test]
+fn what_gives_one_answer_is_not_decoupled_and_answers_side_by_side_are_not_put_together() {
+    let wrong = config(&[]).replace("'parts'", "'other'");
+    let side_by_side = "platform: 'ensemble' max_batch_size: 8
+        input { name: 'x' data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: 'y' data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: 'z' data_type: TYPE_FP32 dims: [ 4 ] }
+        ensemble_scheduling {
+          step { model_name: 'm' model_version: -1
+            input_map { key: 'INPUT0' value: 'x' } output_map { key: 'OUTPUT0' value: 'y' } }
+          step { model_name: 'm' model_version: -1
+            input_map { key: 'INPUT0' value: 'x' } output_map { key: 'OUTPUT0' value: 'z' } } }";
+    let sequences = config(&[]) + "sequence_batching { }";
+    let repository = Repository::new()
+        .model("m", &config(&[]))
+        .model("one", &wrong)
+        .model("both", side_by_side)
+        .model("sequences", &sequences);
     let server = Server::start(&repository, &[IN_PROCESS, "--exit-on-error=false"]);
     let index = server.post("/v2/repository/index", "").json();
     let reason = |name: &str| {
@@ -251,5 +380,64 @@ fn what_gives_one_answer_is_not_decoupled_and_no_ensemble_has_such_a_member() {
         models.iter().find(|it| it["name"] == name).unwrap()["reason"].to_string()
     };
     assert!(reason("one").contains("the model gives each request one answer"), "{index}");
-    assert!(reason("both").contains("gives a request any number of answers"), "{index}");
+    assert!(reason("both").contains("expected one behind the other"), "{index}");
+    assert!(reason("sequences").contains("with sequence_batching is not supported"), "{index}");
+}
+
+#[test]
+#[ignore = "takes a quarter of a minute, and measures memory: cargo test --test kserve -- --ignored a_thousand_readers"]
+fn a_thousand_readers_of_a_byte_a_second_cost_little_and_harm_nobody() {
+    const READERS: usize = 1000;
+    let repository =
+        Repository::new().model("free", &config(&[("parts_leave", "true")])).model("one", &one());
+    let mut server = Process::start(&repository, &[IN_PROCESS], &[]);
+    server.wait_ready();
+    let address = server.address("http");
+    let memory = || -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+    };
+    let mut other = crate::support::Client::connect(address);
+    let mut slowest = || {
+        let path = crate::support::infer("one");
+        let mut times: Vec<Duration> = (0..200)
+            .map(|_| {
+                let began = Instant::now();
+                other.post(&path, &[], crate::support::row(1)).expect(200);
+                began.elapsed()
+            })
+            .collect();
+        times.sort();
+        (times[100], times[198])
+    };
+    let (before, alone) = (memory(), slowest());
+    let body = body(ENDLESS);
+    let head = crate::support::post_head("/v2/models/free/generate_stream", &[], body.len());
+    let mut readers: Vec<TcpStream> = (0..READERS)
+        .map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            // What lies in the kernel is not the server's.
+            socket.set_recv_buffer_size(4096).unwrap();
+            socket.connect(&address.into()).unwrap();
+            let mut stream = TcpStream::from(socket);
+            stream.write_all((head.clone() + &body).as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_secs(1));
+        readers.iter_mut().for_each(|it| it.read_exact(&mut [0]).unwrap());
+    }
+    let (each, beside) = (memory().saturating_sub(before) / READERS, slowest());
+    println!(
+        "{each} bytes for each reader; another model's p50 and p99: {alone:?}, beside them {beside:?}"
+    );
+    assert!(each <= 1 << 20, "{each} bytes for each reader");
+    drop(readers);
+    wait_for("all requests are counted as failed", || {
+        let stats = other.get("/v2/models/free/stats").json();
+        let failed = &stats["model_stats"][0]["inference_stats"]["fail"]["count"];
+        (*failed == json!(READERS)).then_some(())
+    });
 }

@@ -7,6 +7,7 @@
 
 use std::{
     collections::VecDeque,
+    future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
@@ -128,6 +129,23 @@ impl PartSender {
     /// No more. What was sent before is still read. A second end changes nothing.
     pub fn end(&self, how: Result<(), CallError>) {
         self.sending.channel.end(how);
+    }
+
+    /// Waits until all that was sent has been taken, or nobody waits for it any more.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn read(&self) {
+        poll_fn(|context| {
+            let mut state = self.state();
+            if state.waiting.is_empty() {
+                return Poll::Ready(());
+            }
+            let waker = context.waker().clone();
+            state.on_taken = Some(Arc::new(Box::new(move || waker.wake_by_ref())));
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Was any part sent? What has begun to answer is not run again.
@@ -274,7 +292,7 @@ fn bytes_of(part: &CallAnswer) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
     use super::*;
     use crate::{NamedTensor, Shape, Tensor};
@@ -331,6 +349,27 @@ mod tests {
         }
         assert_eq!(sender.send(part(1)), Err(NotSent::Full));
         assert_eq!(taken.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn who_waits_for_what_was_sent_is_woken_as_it_is_taken() {
+        let (sender, mut receiver) = parts();
+        sender.send(part(1)).unwrap();
+        let (flag, mut read) = (Arc::new(Flag::default()), Box::pin(sender.read()));
+        let waker = Waker::from(flag.clone());
+        let mut poll = || read.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending() && !flag.0.load(Relaxed));
+        assert_eq!(next(&mut receiver), Poll::Ready(Ok(Some(1))));
+        assert!(flag.0.load(Relaxed) && poll().is_ready());
+    }
+
+    #[derive(Default)]
+    struct Flag(AtomicBool);
+
+    impl std::task::Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
     }
 
     #[test]

@@ -89,6 +89,10 @@ impl Parts {
         let taken = Arc::new(Taken::default());
         let hears = taken.clone();
         self.sender.on_taken(move || hears.notify());
+        let hears = taken.clone();
+        self.sender.on_left(move || hears.notify());
+        // Nobody stops an answer that its execution has left.
+        let look = (!self.settings.leaves).then_some(LOOK);
         for at in 0..self.parts {
             if !wait(self.settings.delay, stop, &self.sender) {
                 return;
@@ -110,7 +114,7 @@ impl Parts {
                             eprintln!("part {at} waits until its client reads");
                         }
                         has_waited = true;
-                        taken.wait(seen);
+                        taken.wait(seen, look);
                     }
                     Err(_) => return,
                 }
@@ -142,7 +146,7 @@ fn wait(delay: Duration, stop: &Stop, sender: &PartSender) -> bool {
     }
 }
 
-/// How many parts have been taken.
+/// How many parts have been taken; that nobody waits any more counts as one.
 #[derive(Default)]
 struct Taken {
     count: Mutex<u64>,
@@ -159,10 +163,13 @@ impl Taken {
         self.changed.notify_all();
     }
 
-    /// Waits until there are more than `seen`, or for a moment.
-    fn wait(&self, seen: u64) {
+    /// Waits until there are more than `seen`, or until it is time for a look.
+    fn wait(&self, seen: u64, look: Option<Duration>) {
         let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.changed.wait_timeout_while(count, LOOK, |it| *it == seen));
+        match look {
+            Some(look) => drop(self.changed.wait_timeout_while(count, look, |it| *it == seen)),
+            None => drop(self.changed.wait_while(count, |it| *it == seen)),
+        }
     }
 }
 

@@ -271,6 +271,19 @@ pub fn is_verbose(accept: Option<&str>, default: Option<&str>) -> bool {
     })
 }
 
+/// Does a client ask for lines as they are made, by `application/jsonlines;stream=true` or another name of lines?
+pub fn wants_lines_early(accept: Option<&str>) -> bool {
+    accept.unwrap_or_default().split(',').any(|it| {
+        let is_lines = matches!(Media::from_name(essence(it)), Some(Media::JsonLines(_)));
+        let pairs = it.split(';').skip(1).filter_map(|it| it.split_once('='));
+        let mut pairs = pairs.map(|(name, value)| (name.trim(), value.trim()));
+        let is_said = |(name, value): (&str, &str)| {
+            name.eq_ignore_ascii_case("stream") && value.eq_ignore_ascii_case("true")
+        };
+        is_lines && pairs.any(is_said)
+    })
+}
+
 fn named_outputs(types: &str) -> Vec<&str> {
     let parameters = types.split(',').flat_map(|it| it.split(';').skip(1));
     let pairs = parameters.filter_map(|it| it.split_once('='));
@@ -447,6 +460,16 @@ mod tests {
         check("*/*", Some("text/csv; output=a"), &["a"]);
         check("*/*;output=b", Some("text/csv; output=a"), &["b"]);
         check("application/json", Some("text/csv; output=a"), &[]);
+    }
+
+    #[test]
+    fn lines_come_early_where_their_type_says_so() {
+        let check = |accept, expected| assert_eq!(wants_lines_early(Some(accept)), expected);
+        check("application/jsonlines;stream=true", true);
+        check("text/csv, application/x-ndjson ; q=0.5; Stream = TRUE", true);
+        check("application/jsonlines", false);
+        check("application/jsonlines;stream=false", false);
+        check("application/json;stream=true", false);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Statistics {
     pub cache_miss: Total,
     /// By the rows of a run, ascending.
     pub batches: Vec<BatchStatistics>,
+    /// Of a decoupled model: its responses by their place in the answer, ascending; the first ones.
+    pub responses: Vec<ResponseStatistics>,
     /// Memory that the model takes, where that is known.
     pub memory: Vec<MemoryUsage>,
 }
@@ -52,6 +54,25 @@ pub struct BatchStatistics {
     pub compute_infer: Total,
     /// Scattering outputs.
     pub compute_output: Total,
+}
+
+/// The responses of a decoupled model at one place of its answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResponseStatistics {
+    /// Their number within their answers, from 0 on.
+    pub place: usize,
+    /// From the response before, or from the acceptance of the request; those that were cancelled are left out.
+    pub compute_infer: Total,
+    /// Those that were given.
+    pub compute_output: Total,
+    /// Those that were given.
+    pub success: Total,
+    /// Errors.
+    pub fail: Total,
+    /// Ends of answers that came by themselves.
+    pub empty_response: Total,
+    /// Those that nobody waited for any more.
+    pub cancel: Total,
 }
 
 /// Memory of one kind.

@@ -1,7 +1,7 @@
 //! The reply of the statistics extension.
 
 use crate::{EncodedReply, json::write};
-use inference::statistics::{BatchStatistics, MemoryUsage, Statistics, Total};
+use inference::statistics::{BatchStatistics, MemoryUsage, ResponseStatistics, Statistics, Total};
 
 /// `{"model_stats": [..]}`: model, version and what has been counted of it.
 pub fn model_statistics<'a>(
@@ -43,13 +43,31 @@ fn model(out: &mut Vec<u8>, it: &Statistics) {
     out.push(b'{');
     durations.iter().for_each(|(name, total)| duration(out, name, *total));
     out.push(b'}');
-    // For models with several responses to a request, of which there are none.
     write::key(out, "response_stats");
-    out.extend_from_slice(b"{}");
+    out.push(b'{');
+    for it in &it.responses {
+        write::key(out, &it.place.to_string());
+        response(out, it);
+    }
+    out.push(b'}');
     write::key(out, "batch_stats");
     list(out, &it.batches, batch);
     write::key(out, "memory_usage");
     list(out, &it.memory, memory);
+}
+
+fn response(out: &mut Vec<u8>, it: &ResponseStatistics) {
+    let durations = [
+        ("compute_infer", it.compute_infer),
+        ("compute_output", it.compute_output),
+        ("success", it.success),
+        ("fail", it.fail),
+        ("empty_response", it.empty_response),
+        ("cancel", it.cancel),
+    ];
+    out.push(b'{');
+    durations.iter().for_each(|(name, total)| duration(out, name, *total));
+    out.push(b'}');
 }
 
 fn batch(out: &mut Vec<u8>, it: &BatchStatistics) {
@@ -116,6 +134,15 @@ mod tests {
                 compute_infer: total(14),
                 compute_output: total(15),
             }],
+            responses: vec![ResponseStatistics {
+                place: 7,
+                compute_infer: total(17),
+                compute_output: total(18),
+                success: total(19),
+                fail: total(20),
+                empty_response: total(21),
+                cancel: total(22),
+            }],
             memory: vec![MemoryUsage { kind: "GPU", id: 0, bytes: 16 }],
         };
         let reply = model_statistics([("m", 3, statistics)]);
@@ -125,7 +152,10 @@ mod tests {
             r#""fail":{"count":5,"ns":50},"queue":{"count":6,"ns":60},"#,
             r#""compute_input":{"count":7,"ns":70},"compute_infer":{"count":8,"ns":80},"#,
             r#""compute_output":{"count":9,"ns":90},"cache_hit":{"count":10,"ns":100},"#,
-            r#""cache_miss":{"count":11,"ns":110}},"response_stats":{},"#,
+            r#""cache_miss":{"count":11,"ns":110}},"response_stats":{"7":{"#,
+            r#""compute_infer":{"count":17,"ns":170},"compute_output":{"count":18,"ns":180},"#,
+            r#""success":{"count":19,"ns":190},"fail":{"count":20,"ns":200},"#,
+            r#""empty_response":{"count":21,"ns":210},"cancel":{"count":22,"ns":220}}},"#,
             r#""batch_stats":[{"batch_size":12,"compute_input":{"count":13,"ns":130},"#,
             r#""compute_infer":{"count":14,"ns":140},"compute_output":{"count":15,"ns":150}}],"#,
             r#""memory_usage":[{"type":"GPU","id":0,"byte_size":16}]}]}"#

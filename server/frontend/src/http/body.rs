@@ -77,6 +77,8 @@ pub struct Segments {
     bytes: VecDeque<Bytes>,
     /// A part that is made while it is sent, behind the segments; its length is not known.
     coming: Option<Coming>,
+    /// Messages of a WebSocket behind the one that the segments are.
+    messages: Option<FurtherMessages>,
     /// Notes in the trace when the last byte has left.
     sending: Option<Sending>,
     /// Dropped then.
@@ -103,7 +105,7 @@ impl Segments {
 
     /// A body that is made while it is sent.
     pub fn coming(body: impl Body<Data = Bytes, Error = BrokenOff> + Send + 'static) -> Segments {
-        Segments { coming: Some(Coming(Box::pin(body))), ..Segments::default() }
+        Segments { coming: Some(Coming::new(body)), ..Segments::default() }
     }
 
     /// The same body, and behind it one that is made while it is sent. Its client learns no length.
@@ -112,7 +114,44 @@ impl Segments {
         self,
         body: impl Body<Data = Bytes, Error = BrokenOff> + Send + 'static,
     ) -> Segments {
-        Segments { coming: Some(Coming(Box::pin(body))), ..self }
+        Segments { coming: Some(Coming::new(body)), ..self }
+    }
+
+    /// The same as the first message of a WebSocket, and further messages behind it.
+    #[must_use]
+    pub fn with_messages(self, messages: impl Messages + 'static) -> Segments {
+        Segments { messages: Some(FurtherMessages(Box::new(messages))), ..self }
+    }
+
+    /// Are there messages behind this one?
+    pub fn has_messages(&self) -> bool {
+        self.messages.is_some()
+    }
+
+    /// The next message behind this one; `None` behind the last.
+    ///
+    /// # Errors
+    /// The message that says why there is no further one.
+    pub fn poll_message(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Segments, Segments>>> {
+        match &mut self.messages {
+            Some(messages) => messages.0.poll_next(context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// Is a part of it made while it is sent?
+    pub fn is_coming(&self) -> bool {
+        self.coming.is_some()
+    }
+
+    /// Keeps a value until that part has ended, or is given up.
+    pub fn keep_while_coming(&mut self, value: impl Any + Send) {
+        if let Some(coming) = &mut self.coming {
+            coming.kept = Some(Box::new(value));
+        }
     }
 
     /// Takes the segments that are not written yet.
@@ -157,6 +196,15 @@ impl Segments {
     }
 }
 
+/// Messages of a WebSocket that are made while others are sent.
+pub trait Messages: Send {
+    /// The next one; `None` behind the last.
+    ///
+    /// # Errors
+    /// The message that says why there is no further one.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Segments, Segments>>>;
+}
+
 /// The rest of a body does not come: it ends without its end, so that nobody takes a part for all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenOff {
@@ -175,11 +223,30 @@ impl fmt::Display for BrokenOff {
 impl std::error::Error for BrokenOff {}
 
 /// A body that is made while it is sent.
-struct Coming(Pin<Box<dyn Body<Data = Bytes, Error = BrokenOff> + Send>>);
+struct Coming {
+    body: Pin<Box<dyn Body<Data = Bytes, Error = BrokenOff> + Send>>,
+    /// Dropped behind it.
+    kept: Option<Box<dyn Any + Send>>,
+}
+
+impl Coming {
+    fn new(body: impl Body<Data = Bytes, Error = BrokenOff> + Send + 'static) -> Coming {
+        Coming { body: Box::pin(body), kept: None }
+    }
+}
 
 impl std::fmt::Debug for Coming {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Coming")
+    }
+}
+
+/// Messages behind the first.
+struct FurtherMessages(Box<dyn Messages>);
+
+impl std::fmt::Debug for FurtherMessages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FurtherMessages")
     }
 }
 
@@ -230,7 +297,10 @@ impl Segments {
     ) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         match (self.bytes.pop_front(), &mut self.coming) {
             (None, Some(coming)) => {
-                let frame = ready!(coming.0.as_mut().poll_frame(context));
+                let frame = ready!(coming.body.as_mut().poll_frame(context));
+                if !matches!(frame, Some(Ok(_))) {
+                    coming.kept = None;
+                }
                 Poll::Ready(frame.map(|it| it.map(|it| it.into_data().unwrap_or_default())))
             }
             (bytes, _) => Poll::Ready(bytes.map(Ok)),
@@ -250,7 +320,7 @@ impl Segments {
 
     /// Is there no further piece?
     pub fn is_end(&self) -> bool {
-        self.bytes.is_empty() && self.coming.as_ref().is_none_or(|it| it.0.is_end_stream())
+        self.bytes.is_empty() && self.coming.as_ref().is_none_or(|it| it.body.is_end_stream())
     }
 
     /// The length, where the client is to know it.

@@ -41,7 +41,7 @@ use crate::{
         Accepted,
         arrival::Arrival,
         places::ConnectionPlace,
-        shared::{SharedStream, WatchedStream},
+        shared::{BEFORE_A_REPLY, BETWEEN_CHUNKS, SharedStream, WatchedStream},
         shared_tls::SharedTls,
         tls::Acceptor,
     },
@@ -222,7 +222,9 @@ where
                     tokio::select! {
                         biased;
                         response = front.answer(&parts, body) => response,
-                        () = watched.departed(|| is_newest && !progress.is_writing()) => return Err(Departed),
+                        () = watched.departed(BEFORE_A_REPLY, || is_newest && !progress.is_writing()) => {
+                            return Err(Departed);
+                        }
                     }
                 }
                 Err(error) => ambiguous(&front.service, error),
@@ -238,6 +240,10 @@ where
             if let Some(opening) = response.extensions_mut().remove::<Opening>() {
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
             }
+            // Its chunks came with HTTP/1.1, too.
+            if response.body().is_coming() && parts.version == Version::HTTP_11 {
+                response.body_mut().keep_while_coming(progress.in_parts());
+            }
             let marks = &front.service.marks;
             Ok::<_, Departed>(marks.put(&parts, response, || progress.since_head()))
         }
@@ -250,6 +256,10 @@ where
     let ended = tokio::select! {
         biased;
         ended = &mut connection => ended,
+        () = left_in_the_middle(watched, progress) => {
+            tracing::debug!("a client has left in the middle of an answer in parts");
+            return None;
+        }
         () = rest(progress) => {
             // hyper ends without a read if it waits for a head, and else at the end of what it is at.
             Pin::new(&mut connection).graceful_shutdown();
@@ -303,6 +313,23 @@ where
         Box::pin(websocket::serve(opening, front.clone(), guard)).await;
     }
     None
+}
+
+/// Waits until the client leaves while an answer in parts is on its way. The next part would tell, but it may take long.
+async fn left_in_the_middle(watched: &WatchedStream, progress: &Progress) {
+    let mut watching = None;
+    // Whoever begins such an answer, or ends it, does so in this task.
+    poll_fn(|context| match progress.is_in_parts() {
+        true => {
+            let departed = || Box::pin(watched.departed(BETWEEN_CHUNKS, || !progress.is_writing()));
+            watching.get_or_insert_with(departed).as_mut().poll(context)
+        }
+        false => {
+            watching = None;
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 /// Waits until a connection is found to be at rest, which its own reads find.

@@ -21,6 +21,16 @@ pub enum Phase {
     Busy = 1,
 }
 
+/// A reply that is made while it is sent.
+#[derive(Debug)]
+pub struct AnswerInParts(Arc<AtomicBool>);
+
+impl Drop for AnswerInParts {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// The phase of a connection, set by its requests. Shared by the connection and its service.
 ///
 /// The lowest bit is the phase, the other bits count the changes. Because of the count, a request that came and was
@@ -36,6 +46,8 @@ pub struct Progress {
     arriving: AtomicBool,
     /// Does a part of a reply wait to be written?
     is_writing: AtomicBool,
+    /// Is a reply being sent that is made meanwhile? It says so itself.
+    is_in_parts: Arc<AtomicBool>,
     /// Is nothing wanted of the connection, for long enough? Reading ends it.
     is_at_rest: AtomicBool,
     /// May it not rest before the next request?
@@ -59,6 +71,7 @@ impl Progress {
             is_late_for_heads: AtomicBool::default(),
             arriving: AtomicBool::default(),
             is_writing: AtomicBool::default(),
+            is_in_parts: Arc::default(),
             is_at_rest: AtomicBool::new(true),
             stays: AtomicBool::default(),
             never_rests: AtomicBool::default(),
@@ -148,6 +161,17 @@ impl Progress {
             false if self.phase() == Phase::Idle => self.seat.idle(),
             false => {}
         }
+    }
+
+    /// A reply is sent that is made meanwhile, as long as what this gives lives.
+    pub fn in_parts(&self) -> AnswerInParts {
+        self.is_in_parts.store(true, Ordering::Relaxed);
+        AnswerInParts(self.is_in_parts.clone())
+    }
+
+    /// Is such a reply being sent?
+    pub fn is_in_parts(&self) -> bool {
+        self.is_in_parts.load(Ordering::Relaxed)
     }
 
     /// Is no request in flight?

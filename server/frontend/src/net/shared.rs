@@ -2,7 +2,8 @@
 //!
 //! A peer that has sent all that it will send may still wait for its answer: the end of its bytes does not tell. The
 //! kernel of a peer that has closed the connection answers further bytes with a reset, and HTTP/1.1 has bytes that may
-//! be sent before any reply: those of an interim one. HTTP/1.0 has none, so its peers get their answer in any case.
+//! be sent before any reply: those of an interim one; and some that may be sent between the chunks of a reply. HTTP/1.0
+//! has none, so its peers get their answer in any case.
 
 use std::{
     io::{self, IoSlice},
@@ -28,8 +29,12 @@ use super::{
     shared_tls::SharedTls,
 };
 
-/// A reply that announces another one. Every client of HTTP/1.1 must take it, whether it asked for it or not.
-const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// In front of a reply: one that announces another one. Every client of HTTP/1.1 must take it, whether it asked for it
+/// or not.
+pub const BEFORE_A_REPLY: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Between two chunks of a reply: the length of the next one may begin with zeros, and the last one's is nothing else.
+pub const BETWEEN_CHUNKS: &[u8] = b"0";
 
 /// First and longest pause between two looks at a connection.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
@@ -61,15 +66,16 @@ pub enum WatchedStream {
 }
 
 impl WatchedStream {
-    /// Returns when the peer has left. One that has only sent its last byte has not. Where `may_ask`, an interim reply
-    /// may be sent to find out which of the two it is; else a peer counts as present until its kernel says otherwise.
-    pub async fn departed(&self, may_ask: impl Fn() -> bool) {
+    /// Returns when the peer has left. One that has only sent its last byte has not. Where `may_ask`, `question` may be
+    /// sent to find out which of the two it is: bytes that mean nothing there. Else a peer counts as present until its
+    /// kernel says otherwise.
+    pub async fn departed(&self, question: &'static [u8], may_ask: impl Fn() -> bool) {
         if self.end_of_bytes().await.is_err() {
             return;
         }
-        let (mut pause, mut rest) = (FIRST_LOOK, INTERIM);
+        let (mut pause, mut rest) = (FIRST_LOOK, question);
         loop {
-            if !rest.is_empty() && (rest.len() < INTERIM.len() || may_ask()) {
+            if !rest.is_empty() && (rest.len() < question.len() || may_ask()) {
                 match self.try_write(rest).await {
                     Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                     Err(_) => return,
@@ -215,7 +221,9 @@ mod tests {
     async fn a_peer_that_leaves_behind_bytes_that_are_not_read_has_left() {
         let (client, watched, _shared) = pair().await;
         drop(client);
-        tokio::time::timeout(Duration::from_secs(60), watched.departed(|| true)).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), watched.departed(BEFORE_A_REPLY, || true))
+            .await
+            .unwrap();
     }
 
     #[tokio::test]
@@ -224,7 +232,7 @@ mod tests {
         client.shutdown().await.unwrap();
         let mut asked = [0; INTERIM.len()];
         tokio::select! {
-            () = watched.departed(|| true) => panic!("it is there"),
+            () = watched.departed(BEFORE_A_REPLY, || true) => panic!("it is there"),
             read = client.read_exact(&mut asked) => drop(read.unwrap()),
         }
         assert_eq!(asked, INTERIM);

@@ -64,13 +64,20 @@ impl Loader {
         raw: &raw::ModelConfig,
         version: u64,
     ) -> Result<(ServedModel, Plan), LoadError> {
-        let (completed, steps) = complete_ensemble(raw, &found.name, &self.descriptions)?;
+        let (mut completed, steps) = complete_ensemble(raw, &found.name, &self.descriptions)?;
         let mut log = LoadLog::new(found.shown_name(), version);
         completed.warnings.iter().for_each(|it| log.warn(it));
         let config = completed.config;
         let ensemble = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
         let problem = |it: String| ConfigErrors { model: found.name.clone(), problems: vec![it] };
         let resolved = ensemble.resolve().map_err(|it| problem(it.to_string()))?;
+        // One decoupled member is enough.
+        let is_decoupled = resolved.members.iter().any(|it| it.model.is_decoupled);
+        completed.raw.model_transaction_policy.get_or_insert_default().decoupled = is_decoupled;
+        if is_decoupled && config.response_cache {
+            let text = "response_cache { enable: true }: answers of an ensemble with a decoupled member are not kept";
+            return Err(problem(text.to_owned()).into());
+        }
         let labels = read_labels(&config, &found.dir)?;
         let mut signature = config.signature(version, &labels);
         take_from_members(&mut signature, &resolved);
@@ -108,8 +115,8 @@ impl Loader {
             run_room: RunRoom::default(),
             pipeline: None,
             answers_calls: false,
-            streams: false,
-            is_decoupled: false,
+            streams: is_decoupled,
+            is_decoupled,
             model: None,
             processes: Processes::default(),
             dispatch,

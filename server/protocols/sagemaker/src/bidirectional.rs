@@ -20,6 +20,7 @@ use frontend::http::{
     address::percent_decode,
     answer::Answer,
     body::Segments,
+    in_parts::InMessages,
     parts::Parts,
     respond,
     service::{TARGET_MODEL, text},
@@ -39,6 +40,9 @@ const SPOKEN: &str = "13";
 /// Keys of the query that stand for headers: browsers and the platform cannot send other headers.
 const QUERY: [(&str, HeaderName); 3] =
     [("content-type", CONTENT_TYPE), ("accept", ACCEPT), ("target-model", TARGET_MODEL)];
+
+/// The key of the query that asks for an empty message behind the last part of an answer in parts.
+const EMPTY_FINAL: &str = "empty-final-response";
 
 /// Headers that belong to the request for the upgrade, not to its messages.
 const OWN: [HeaderName; 11] = [
@@ -130,10 +134,18 @@ fn refuse(problem: &str) -> Response<Segments> {
 fn of_messages(parts: &Parts) -> Result<Parts, Error> {
     let mut parts = parts.clone();
     parts.extensions.clear();
+    let mut in_messages = InMessages { ends_empty: false };
     OWN.iter().for_each(|it| drop(parts.headers.remove(it)));
     let query = parts.uri.query().unwrap_or_default().to_owned();
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if key == EMPTY_FINAL {
+            in_messages.ends_empty = match &*percent_decode(value)? {
+                "true" => true,
+                "false" => false,
+                given => return Err(not_a_switch(given)),
+            };
+        }
         // Other keys may be the platform's, or meant for a proxy.
         let known = QUERY.into_iter().find(|it| it.0 == key);
         let Some((_, header)) = known else { continue };
@@ -144,5 +156,13 @@ fn of_messages(parts: &Parts) -> Result<Parts, Error> {
         })?;
         parts.headers.insert(header, value);
     }
+    parts.extensions.insert(in_messages);
     Ok(parts)
+}
+
+fn not_a_switch(given: &str) -> Error {
+    let given: String = given.chars().take(20).collect();
+    Error::InvalidRequest(format!(
+        "{EMPTY_FINAL} in the query: expected true or false, given '{given}'"
+    ))
 }

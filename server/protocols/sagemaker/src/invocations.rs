@@ -13,10 +13,11 @@ use hyper::{
 use crate::{
     codec::invocations::{self, Attributes, Dialect, Invocation, ModelSays, Options, ReplyFormat},
     front::Hosting,
+    in_parts,
     observed::Observed,
     script,
 };
-use formats::EncodedReply;
+use formats::{EncodedReply, negotiate::wants_lines_early};
 use frontend::{
     exchange::{Decoded, Failure, payload::Payload},
     http::{
@@ -82,6 +83,11 @@ pub async fn infer(
         (false, Some(length)) => Work::Bytes(length),
         (false, None) => Work::Body,
     };
+    let mut invocation = invocation;
+    let is_in_parts = model.is_decoupled || wants_lines_early(invocation.accept.as_deref());
+    if model.is_decoupled {
+        invocation.accept = invocation.accept.as_deref().and_then(in_parts::accepted);
+    }
     let says = ModelSays::of(|it| model.config.parameters.get(it).map(String::as_str));
     let is_multi_model = hosting.http.serving.control.multi_model().is_ok();
     let invocation = Box::new(Invocation { model: says, is_multi_model, ..invocation });
@@ -101,7 +107,11 @@ pub async fn infer(
     let observed = Observed::begin(hosting, &model, parts);
     let captured = observed.captured();
     let codec = InvocationCodec { invocation, options, captured, work };
-    let mut answer = inference(hosting.http, model, parts, body, codec, sequence).await;
+    let mut answer = match is_in_parts {
+        // Boxed: the futures of other requests stay small.
+        true => Box::pin(in_parts::infer(hosting.http, model, parts, body, codec, sequence)).await,
+        false => inference(hosting.http, model, parts, body, codec, sequence).await,
+    };
     if blames_the_body {
         answer = answer.map_err(blame_the_body);
     }

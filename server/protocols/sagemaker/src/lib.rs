@@ -9,6 +9,7 @@ pub mod emf;
 mod event_stream;
 mod facade;
 mod front;
+mod in_parts;
 mod invocations;
 mod invoke;
 mod listed;

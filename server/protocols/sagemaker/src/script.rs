@@ -86,7 +86,7 @@ pub async fn infer(
     };
     let mut answer = match model.streams {
         true => {
-            let form = Form::Body;
+            let form = |_: Option<&_>| Form::Body;
             inference_in_parts(hosting.http, model, parts, body, codec, sequence, form).await
         }
         false => inference(hosting.http, model, parts, body, codec, sequence).await,

@@ -86,13 +86,6 @@ impl Ensemble {
             let model = lookup
                 .find(&self.member(step), step.version)
                 .map_err(|why| MembersError(format!("step[{i}] ('{}'): {why}", step.model)))?;
-            if model.is_decoupled {
-                return Err(MembersError(format!(
-                    "step[{i}] ('{}'): the member gives a request any number of answers (model_transaction_policy {{ \
-                     decoupled: true }}), and an ensemble takes one of each",
-                    step.model
-                )));
-            }
             models.push(model);
         }
         let plan = self.plan_for(&models)?;
@@ -115,11 +108,28 @@ impl Ensemble {
         }
         let signatures: Vec<&Signature> = models.iter().map(|it| &*it.signature).collect();
         let outcome = compile(&self.config, &self.outer, &signatures);
-        let outcome = outcome.map(Arc::new).map_err(|it| MembersError(it.join("; ")));
+        let outcome = outcome.and_then(|plan| match in_line(&plan, models) {
+            None => Ok(Arc::new(plan)),
+            Some(problem) => Err(vec![problem]),
+        });
+        let outcome = outcome.map_err(|it| MembersError(it.join("; ")));
         let members = models.iter().map(Arc::downgrade).collect();
         self.planned.store(Some(Arc::new(Planned { members, outcome: outcome.clone() })));
         outcome
     }
+}
+
+/// Why the steps behind two decoupled members cannot be run; `None` where each such member is behind the one before.
+fn in_line(plan: &Plan, models: &[Arc<ServedModel>]) -> Option<String> {
+    let decoupled = || models.iter().enumerate().filter(|it| it.1.is_decoupled);
+    let (one, other) = decoupled()
+        .flat_map(|a| decoupled().map(move |b| (a, b)))
+        .find(|(a, b)| a.0 < b.0 && !plan.depends(b.0, a.0) && !plan.depends(a.0, b.0))?;
+    Some(format!(
+        "step[{}] ('{}') and step[{}] ('{}') give a request any number of answers each, and neither reads what the \
+         other gives: which answers belong together is not known; expected one behind the other",
+        one.0, one.1.signature.model, other.0, other.1.signature.model
+    ))
 }
 
 /// What came of the last comparison.

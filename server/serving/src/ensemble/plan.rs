@@ -230,6 +230,12 @@ impl Plan {
         })
     }
 
+    /// Does a step need what the other one gives?
+    pub fn depends(&self, step: usize, other: usize) -> bool {
+        let inputs = self.steps.get(step).into_iter().flat_map(|it| &it.inputs);
+        self.needed_steps(inputs.map(|it| it.tensor)).get(other) == Some(&true)
+    }
+
     /// For each step: is it needed for any of these tensors?
     pub fn needed_steps(&self, tensors: impl IntoIterator<Item = usize>) -> Vec<bool> {
         let mut needed = vec![false; self.steps.len()];

@@ -4,6 +4,9 @@
 //! An ensemble is no scheduler. Each step is run by the same function as a request of a client, so members batch, count
 //! and refuse as ever. A failure, or a client that leaves, drops all steps that run. The futures of steps are polled
 //! together by hand, since an ensemble has few.
+//!
+//! Behind a decoupled member the steps run once for each of its responses, one response after the other. What does not
+//! depend on it has run before, and is read each time.
 
 use std::{
     future::poll_fn,
@@ -13,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use backend::{NamedTensor, Shape, Tensor};
+use backend::{CallAnswer, NamedTensor, PartSender, Shape, Tensor};
 
 use crate::{
     ensemble::{
@@ -29,8 +32,11 @@ use inference::{
     timings::Timings,
     trace::Trace,
 };
-use schedule::work::Work;
+use schedule::{SemaphorePermit, work::Work};
 use telemetry::metrics::{BatchReason, FailureReason, ModelMetrics};
+
+/// A step that has started: its number, its request, and its turn.
+type Started = (usize, InferenceRequest, Option<Arc<Turn>>);
 
 /// A step that runs.
 type Step<'a> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 'a>>;
@@ -80,7 +86,8 @@ impl Inference {
         let mut unanswered = Unanswered { metrics: Some(&model.metrics), started };
         let name = &model.signature.model;
         let run = Run::new(name, self, ensemble, resolved, request, trace, &work);
-        match run.complete(work, started).await {
+        let complete = run.complete(work, started, request.parts.as_ref());
+        match complete.await {
             Ok(answer) => {
                 unanswered.metrics = None;
                 model.metrics.execution(&answer.timings, BatchReason::Alone);
@@ -112,6 +119,7 @@ pub(super) fn members(model: &ServedModel, ensemble: &dyn Members) -> Result<Res
 }
 
 /// One request, and how far it is.
+#[derive(Clone)]
 struct Run<'a> {
     /// Of the ensemble.
     name: &'a str,
@@ -127,8 +135,9 @@ struct Run<'a> {
     steps: Vec<StepState>,
     /// By number of the tensor.
     tensors: Vec<TensorState>,
-    /// Of a request of a sequence: its places before the steps that keep sequences apart and have not started.
-    turns: Vec<(usize, Turn)>,
+    /// Of a request of a sequence: its places before the steps that keep sequences apart and have not started. One that
+    /// runs several times has it for the first.
+    turns: Vec<(usize, Arc<Turn>)>,
 }
 
 /// How far a step is.
@@ -142,6 +151,7 @@ enum StepState {
 }
 
 /// What is known of a tensor.
+#[derive(Clone)]
 struct TensorState {
     /// Is it there, or known to be left out?
     is_decided: bool,
@@ -189,7 +199,9 @@ impl<'a> Run<'a> {
                 let ordered = steps.filter(|(_, (state, member))| {
                     **state == StepState::Waits && keeps_sequences(member)
                 });
-                ordered.map(|(at, _)| (at, ensemble.turns().enter(&sequence.id, at))).collect()
+                ordered
+                    .map(|(at, _)| (at, Arc::new(ensemble.turns().enter(&sequence.id, at))))
+                    .collect()
             }
             None => Vec::new(),
         };
@@ -208,8 +220,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs all steps that are needed.
-    async fn complete(mut self, work: Work, started: Instant) -> Result<Answer, Error> {
+    /// Runs all steps that are needed. With `sender`, what comes out goes there, any number of times, and the answer is
+    /// empty.
+    async fn complete(
+        mut self,
+        work: Work,
+        started: Instant,
+        sender: Option<&PartSender>,
+    ) -> Result<Answer, Error> {
         let batch_rows = work.rows.max(1);
         let mut timings = Timings { batch_rows, ..Timings::starting_at(started) };
         let mut given = work.inputs;
@@ -217,76 +235,154 @@ impl<'a> Run<'a> {
             let at = given.iter().position(|it| it.name == *name);
             self.decide(*tensor, at.map(|it| given.swap_remove(it).tensor));
         }
+        let outputs = match sender {
+            Some(sender) => {
+                self.flow(&mut timings, sender).await?;
+                sender.end(Ok(()));
+                Vec::new()
+            }
+            None => {
+                self.settle(&mut timings, |_| true).await?;
+                self.outputs()?
+            }
+        };
+        Ok(Answer { outputs, parameters: Vec::new(), timings, rows: batch_rows })
+    }
+
+    /// Runs the steps whose tensors are there, and those that can run then, but for those that are not `taken`.
+    async fn settle(
+        &mut self,
+        timings: &mut Timings,
+        taken: impl Fn(&Member) -> bool,
+    ) -> Result<(), Error> {
         let mut running: Vec<(usize, Step<'a>)> = Vec::new();
-        self.start_ready(&mut running)?;
+        self.start_ready(&mut running, &taken)?;
         while !running.is_empty() {
             let (step, answer) = next(&mut running).await;
             let answer = answer.map_err(|it| self.failed(step, it))?;
             timings.add(&answer.timings);
             self.take_in(step, answer.outputs);
-            self.start_ready(&mut running)?;
+            self.start_ready(&mut running, &taken)?;
         }
+        Ok(())
+    }
+
+    /// Runs what is left, the steps behind a decoupled member once for each of its responses. What comes out is sent.
+    fn flow<'s>(
+        mut self,
+        timings: &'s mut Timings,
+        sender: &'s PartSender,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 's>>
+    where
+        'a: 's,
+    {
+        Box::pin(async move {
+            self.settle(timings, |it| !it.model.is_decoupled).await?;
+            let next = self.start_next(|it| it.model.is_decoupled)?;
+            let Some((at, request, mut turn)) = next else {
+                let outputs = self.outputs()?;
+                sender.read().await;
+                // Who has left drops this future, too.
+                let _ = sender.send(CallAnswer { outputs, parameters: Vec::new() });
+                return Ok(());
+            };
+            let Some(member) = self.resolved.members.get(at) else { return Ok(()) };
+            let _permit =
+                self.inference.enter(self.ensemble, at, member, &request, turn.as_deref()).await?;
+            let responses = self.inference.stream(&member.model, request);
+            let mut responses = responses.map_err(|it| self.failed(at, it))?;
+            while let Some(response) = responses.next().await {
+                let response = response.map_err(|it| self.failed(at, it))?;
+                // The next request of a sequence may follow.
+                drop(turn.take());
+                let mut behind = self.clone();
+                behind.take_in(at, response.outputs);
+                behind.leave_out(at);
+                self.turns.clear();
+                behind.flow(timings, sender).await?;
+            }
+            if let Some(own) = responses.timings() {
+                timings.add(own);
+            }
+            Ok(())
+        })
+    }
+
+    /// What the client wants, as far as it is there.
+    fn outputs(&mut self) -> Result<Vec<NamedTensor>, Error> {
         let wanted = std::mem::take(&mut self.wanted);
         let outputs = wanted.iter().map(|edge| {
             let missing = || Error::Internal(format!("output '{}' was not made", edge.name));
             let tensor = self.fetch(edge)?.ok_or_else(missing)?;
             Ok(NamedTensor { name: edge.name.clone(), tensor })
         });
-        let outputs = outputs.collect::<Result<_, Error>>()?;
-        Ok(Answer { outputs, parameters: Vec::new(), timings, rows: batch_rows })
+        outputs.collect()
     }
 
-    /// Starts every step that is needed and whose tensors are there.
-    fn start_ready(&mut self, running: &mut Vec<(usize, Step<'a>)>) -> Result<(), Error> {
-        let (plan, resolved) = (self.plan, self.resolved);
-        for (at, (step, member)) in plan.steps.iter().zip(&resolved.members).enumerate() {
-            let is_decided =
-                |it: &Edge| self.tensors.get(it.tensor).is_some_and(|it| it.is_decided);
-            match self.steps.get_mut(at) {
-                Some(state @ StepState::Waits) if step.inputs.iter().all(is_decided) => {
-                    *state = StepState::Started;
-                }
-                _ => continue,
-            }
-            let mut inputs = Vec::with_capacity(step.inputs.len());
-            for edge in &step.inputs {
-                let tensor = self.fetch(edge).map_err(|it| self.failed(at, it))?;
-                inputs.extend(tensor.map(|it| NamedTensor { name: edge.name.clone(), tensor: it }));
-            }
-            // What no step reads and the client does not want need not be fetched from the engine.
-            let read = |tensor: usize| {
-                self.wanted.iter().any(|it| it.tensor == tensor)
-                    || plan.steps.iter().zip(&self.steps).any(|(step, state)| {
-                        *state != StepState::Unneeded
-                            && step.inputs.iter().any(|it| it.tensor == tensor)
-                    })
-            };
-            let outputs = step.outputs.iter().filter(|it| read(it.tensor));
-            let request = InferenceRequest {
-                parts: None,
-                signature: 0,
-                id: self.request.id.clone(),
-                inputs,
-                outputs: outputs.map(|it| it.name.clone()).collect(),
-                task: None,
-                deadline: self.request.deadline,
-                priority: self.request.priority,
-                queue_timeout: self.request.queue_timeout,
-                sequence: self.request.sequence.clone(),
-                parameters: self.request.parameters.clone(),
-                leaves_shapes_to_graph: false,
-                lineage: self.request.lineage.clone(),
-                trace: self.trace.and_then(|it| {
-                    let signature = &member.model.signature;
-                    let tracing = self.inference.tracing.as_ref()?;
-                    tracing.child(it, &signature.model, signature.version)
-                }),
-            };
-            let turn = self.turns.iter().position(|(step, _)| *step == at);
-            let turn = turn.map(|it| self.turns.swap_remove(it).1);
+    /// Starts every step that is needed, taken, and whose tensors are there.
+    fn start_ready(
+        &mut self,
+        running: &mut Vec<(usize, Step<'a>)>,
+        taken: impl Fn(&Member) -> bool,
+    ) -> Result<(), Error> {
+        while let Some((at, request, turn)) = self.start_next(&taken)? {
+            let Some(member) = self.resolved.members.get(at) else { continue };
             running.push((at, self.inference.step(self.ensemble, at, member, request, turn)));
         }
         Ok(())
+    }
+
+    /// The next step that is needed, taken, and whose tensors are there, with its request. It has started then.
+    fn start_next(&mut self, taken: impl Fn(&Member) -> bool) -> Result<Option<Started>, Error> {
+        let (plan, resolved) = (self.plan, self.resolved);
+        let is_decided = |it: &Edge| self.tensors.get(it.tensor).is_some_and(|it| it.is_decided);
+        let found = plan.steps.iter().zip(&resolved.members).zip(&self.steps).position(
+            |((step, member), state)| {
+                *state == StepState::Waits && taken(member) && step.inputs.iter().all(is_decided)
+            },
+        );
+        let found = found.and_then(|at| Some((at, plan.steps.get(at)?, resolved.members.get(at)?)));
+        let Some((at, step, member)) = found else { return Ok(None) };
+        if let Some(state) = self.steps.get_mut(at) {
+            *state = StepState::Started;
+        }
+        let mut inputs = Vec::with_capacity(step.inputs.len());
+        for edge in &step.inputs {
+            let tensor = self.fetch(edge).map_err(|it| self.failed(at, it))?;
+            inputs.extend(tensor.map(|it| NamedTensor { name: edge.name.clone(), tensor: it }));
+        }
+        // What no step reads and the client does not want need not be fetched from the engine.
+        let read = |tensor: usize| {
+            self.wanted.iter().any(|it| it.tensor == tensor)
+                || plan.steps.iter().zip(&self.steps).any(|(step, state)| {
+                    *state != StepState::Unneeded
+                        && step.inputs.iter().any(|it| it.tensor == tensor)
+                })
+        };
+        let outputs = step.outputs.iter().filter(|it| read(it.tensor));
+        let request = InferenceRequest {
+            parts: None,
+            signature: 0,
+            id: self.request.id.clone(),
+            inputs,
+            outputs: outputs.map(|it| it.name.clone()).collect(),
+            task: None,
+            deadline: self.request.deadline,
+            priority: self.request.priority,
+            queue_timeout: self.request.queue_timeout,
+            sequence: self.request.sequence.clone(),
+            parameters: self.request.parameters.clone(),
+            leaves_shapes_to_graph: false,
+            lineage: self.request.lineage.clone(),
+            trace: self.trace.and_then(|it| {
+                let signature = &member.model.signature;
+                let tracing = self.inference.tracing.as_ref()?;
+                tracing.child(it, &signature.model, signature.version)
+            }),
+        };
+        let turn = self.turns.iter().position(|(step, _)| *step == at);
+        let turn = turn.map(|it| self.turns.swap_remove(it).1);
+        Ok(Some((at, request, turn)))
     }
 
     /// The outputs of a step become tensors.
@@ -295,6 +391,16 @@ impl<'a> Run<'a> {
         for NamedTensor { name, tensor } in outputs {
             if let Some(it) = step.outputs.iter().find(|it| it.name == name) {
                 self.decide(it.tensor, Some(tensor));
+            }
+        }
+    }
+
+    /// What a step has not made is left out.
+    fn leave_out(&mut self, step: usize) {
+        let Some(step) = self.plan.steps.get(step) else { return };
+        for source in &step.outputs {
+            if self.tensors.get(source.tensor).is_some_and(|it| !it.is_decided) {
+                self.decide(source.tensor, None);
             }
         }
     }
@@ -322,6 +428,29 @@ impl<'a> Run<'a> {
 }
 
 impl Inference {
+    /// Waits for the turn of a step's request, and for a place in the step where these are bounded.
+    async fn enter<'a>(
+        &self,
+        ensemble: &'a dyn Members,
+        step: usize,
+        member: &Member,
+        request: &InferenceRequest,
+        turn: Option<&Turn>,
+    ) -> Result<Option<SemaphorePermit<'a>>, Error> {
+        // Before there is a permit: who holds one must not wait for who needs one.
+        if let Some(turn) = turn {
+            first_in_time(turn, request.deadline, member).await?;
+        }
+        let Some(limit) = ensemble.step_limit(step) else { return Ok(None) };
+        match limit.acquire(request.deadline).await {
+            Some(permit) => Ok(Some(permit)),
+            None => {
+                let model = member.model.signature.model.to_string();
+                Err(Error::DeadlineExceeded { model })
+            }
+        }
+    }
+
     /// One step, as its member runs it.
     fn step<'a>(
         &'a self,
@@ -329,23 +458,10 @@ impl Inference {
         step: usize,
         member: &'a Member,
         request: InferenceRequest,
-        turn: Option<Turn>,
+        turn: Option<Arc<Turn>>,
     ) -> Step<'a> {
         Box::pin(async move {
-            // Before there is a permit: who holds one must not wait for who needs one.
-            if let Some(turn) = &turn {
-                first_in_time(turn, request.deadline, member).await?;
-            }
-            let _permit = match ensemble.step_limit(step) {
-                None => None,
-                Some(limit) => match limit.acquire(request.deadline).await {
-                    Some(permit) => Some(permit),
-                    None => {
-                        let model = member.model.signature.model.to_string();
-                        return Err(Error::DeadlineExceeded { model });
-                    }
-                },
-            };
+            let _permit = self.enter(ensemble, step, member, &request, turn.as_deref()).await?;
             let mut answer =
                 pin!(self.answer(&member.model, member.nested.as_deref(), request.into()));
             if turn.is_some() {

@@ -180,7 +180,7 @@ impl Inference {
         prepared.shape_key ^= model.run_room.key(&prepared.work);
         if model.answers_calls {
             prepared.work.about = Some(Arc::new(about(&request)));
-            prepared.work.parts = request.parts.clone();
+            prepared.work.parts = request.parts.clone().filter(|_| model.streams);
         }
         let most_rows = face.max_batch_size;
         // Texts wait once they are rows.
@@ -202,13 +202,14 @@ impl Inference {
         };
         let answer = match &self.cache {
             // In a box: what has no cache does not pay for the size of it.
-            Some(cache) if model.config.response_cache => {
+            // What is sent part by part is not kept.
+            Some(cache) if model.config.response_cache && request.parts.is_none() => {
                 Box::pin(self.cached(cache, call)).await?
             }
             _ => {
                 let answer = self.compute(call, None).await?;
                 // The end of one that is answered in parts is counted where they end.
-                if !model.streams {
+                if request.parts.is_none() {
                     model.metrics.success(answer.rows, accepted.elapsed(), &answer.timings);
                 }
                 answer
@@ -267,7 +268,8 @@ impl Inference {
                 if scheduler.has_stopped_merging() {
                     return Err(too_many(model, most_rows));
                 }
-                Box::pin(parts::run(scheduler, call.submission(), fitting, slot)).await?
+                let sender = request.parts.as_ref();
+                Box::pin(parts::run(scheduler, call.submission(), fitting, slot, sender)).await?
             }
             Dispatch::Batches(scheduler) => {
                 scheduler.submit_with_slot(call.submission(), slot).await?

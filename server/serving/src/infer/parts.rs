@@ -1,11 +1,12 @@
-//! A request of more rows than a run has: cut into parts that run side by side, and put together again.
+//! A request of more rows than a run has: cut into parts that run side by side, and put together again, or sent on one
+//! by one where the client takes them so.
 //!
 //! Requests are cut above the queue, so that the rules of the queue need not know of parts. Requests of others come
 //! between them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use backend::{BackendError, NamedTensor, Parameters, Tensor};
+use backend::{BackendError, CallAnswer, NamedTensor, NotSent, Parameters, PartSender, Tensor};
 
 use crate::infer::next::next;
 use inference::{error::Error, timings::Timings};
@@ -16,7 +17,8 @@ use schedule::{
 
 /// Runs a request in parts of at most `most_rows` rows. It is one request to the statistics, and one to the order of
 /// replies. No more parts are on their way than there are instances, and one that waits for the next of them, so that
-/// the requests of others come between.
+/// the requests of others come between. With `sender`, answers to parts are sent on in their order, and the whole is
+/// empty; the next is sent once those before it are taken, and not many run ahead.
 ///
 /// # Errors
 /// Those of the first part that fails. The others are withdrawn then.
@@ -28,10 +30,15 @@ pub(super) async fn run(
     submission: Submission,
     most_rows: usize,
     slot: Option<ReplySlot>,
+    sender: Option<&PartSender>,
 ) -> Result<Done, Error> {
-    let slot = slot.or_else(|| scheduler.reply_slot());
+    // A client that takes its parts slowly holds up the replies to no other.
+    let slot = match sender {
+        Some(_) => Some(ReplySlot::unordered()),
+        None => slot.or_else(|| scheduler.reply_slot()),
+    };
     let leaving = Leaving::new(scheduler, submission.accepted);
-    let answer = in_parts(scheduler, &submission, most_rows).await;
+    let answer = in_parts(scheduler, &submission, most_rows, sender).await;
     leaving.end();
     if let Some(slot) = slot {
         slot.wait_for_earlier().await;
@@ -70,6 +77,7 @@ async fn in_parts(
     scheduler: &Scheduler,
     whole: &Submission,
     most_rows: usize,
+    sender: Option<&PartSender>,
 ) -> Result<Done, Error> {
     let uneven = || Error::Internal("a request cannot be cut".to_owned());
     let mut parts = Parts::of(&whole.work).ok_or_else(uneven)?;
@@ -98,7 +106,28 @@ async fn in_parts(
             return joined.finish();
         }
         let (number, answer) = next(&mut running).await;
-        joined.add(number, answer?)?;
+        match sender {
+            None => joined.add(number, answer?)?,
+            Some(sender) => {
+                for done in joined.in_turn(number, answer?) {
+                    joined.note(done.timings);
+                    send(sender, done).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Sends the answer to a part on, once those before it are taken.
+async fn send(sender: &PartSender, done: Done) -> Result<(), Error> {
+    let Done { outputs, parameters, .. } = done;
+    sender.read().await;
+    match sender.send(CallAnswer { outputs, parameters }) {
+        // Who has left drops this future, too.
+        Ok(()) | Err(NotSent::Left) => Ok(()),
+        Err(NotSent::Ended | NotSent::Full) => {
+            Err(Error::Internal("a part of the answer was not taken".to_owned()))
+        }
     }
 }
 
@@ -134,12 +163,22 @@ const SMALL: usize = 4096;
 
 impl Joined {
     fn add(&mut self, number: usize, done: Done) -> Result<(), Error> {
+        self.in_turn(number, done).into_iter().try_for_each(|it| self.append(it))
+    }
+
+    /// With that answer: those whose turn it is.
+    fn in_turn(&mut self, number: usize, done: Done) -> Vec<Done> {
         self.early.insert(number, done);
+        let mut those = Vec::new();
         while let Some(done) = self.early.remove(&self.parts) {
             self.parts += 1;
-            self.append(done)?;
+            those.push(done);
         }
-        Ok(())
+        those
+    }
+
+    fn note(&mut self, timings: Timings) {
+        self.timings = Some(self.timings.map_or(timings, |sum| sum.beside(timings)));
     }
 
     fn append(&mut self, done: Done) -> Result<(), Error> {
@@ -153,7 +192,7 @@ impl Joined {
         for (column, output) in self.outputs.iter_mut().zip(outputs) {
             column.add(output.tensor)?;
         }
-        self.timings = Some(self.timings.map_or(timings, |sum| sum.beside(timings)));
+        self.note(timings);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{CallAnswer, MOST_PART_BYTES, PartReceiver, parts};
+use backend::{CallAnswer, MOST_PART_BYTES, PartReceiver, PartSender, parts};
 use tokio::time::Sleep;
 
 use super::{Answer, Inference};
@@ -24,7 +24,7 @@ use inference::{
     timings::Timings,
 };
 use schedule::{run::refused, work::in_order};
-use telemetry::metrics::FailureReason;
+use telemetry::metrics::{FailureReason, ResponseEnd};
 
 /// The outcome of a request's run.
 type Ran = Result<(Option<Arc<str>>, Answer), Error>;
@@ -42,6 +42,9 @@ pub struct Responses {
     accepted: Instant,
     /// When the first part was there, after the request was accepted.
     first: Option<Duration>,
+    /// How many parts came, and when the last of them did.
+    came: usize,
+    last: Instant,
     /// `None` once it has ended.
     run: Option<Pin<Box<dyn Future<Output = Ran> + Send>>>,
     /// What came of the run, where it has succeeded.
@@ -58,7 +61,8 @@ pub struct Responses {
 }
 
 impl Inference {
-    /// Runs one request on a model that answers in parts. Nothing is done before the first poll.
+    /// Runs one request that is answered in parts: those that its model gives, or one for each run where a model that
+    /// gives one answer runs it in several. Nothing is done before the first poll.
     ///
     /// # Errors
     /// [`Error::OutOfBudget`] where there is no room for parts that wait.
@@ -96,7 +100,14 @@ impl Inference {
         // It stays in the request until the run has ended: what has not run does not end the answer.
         request.parts = Some(sender);
         let (inference, running) = (self.clone(), model.clone());
-        let run = Box::pin(async move { inference.answer(&running, None, request).await });
+        let run = Box::pin(async move {
+            let sender = request.parts.clone().filter(|_| !running.streams);
+            let (id, mut answer) = inference.answer(&running, None, request).await?;
+            if let Some(sender) = sender {
+                send_rest(&sender, &mut answer);
+            }
+            Ok((id, answer))
+        });
         Ok(Responses {
             model: model.clone(),
             like,
@@ -104,6 +115,8 @@ impl Inference {
             wanted,
             accepted: Instant::now(),
             first: None,
+            came: 0,
+            last: Instant::now(),
             run: Some(run),
             ran: None,
             failure: None,
@@ -145,6 +158,17 @@ impl Inference {
     }
 }
 
+/// What a model that knows nothing of parts has answered is one, unless its runs have sent theirs; and the answer ends.
+fn send_rest(sender: &PartSender, answer: &mut Answer) {
+    if !sender.has_sent() {
+        let outputs = std::mem::take(&mut answer.outputs);
+        let parameters = std::mem::take(&mut answer.parameters);
+        // Nothing waits before it, and who has left does not miss it.
+        let _ = sender.send_last(CallAnswer { outputs, parameters });
+    }
+    sender.end(Ok(()));
+}
+
 impl Responses {
     /// The next response; `None` behind the last.
     ///
@@ -178,7 +202,10 @@ impl Responses {
             Poll::Ready(Ok(Some(part))) => {
                 self.first.get_or_insert_with(|| self.accepted.elapsed());
                 match self.response(part) {
-                    Ok(response) => return Poll::Ready(Some(Ok(response))),
+                    Ok(response) => {
+                        self.note(ResponseEnd::Success);
+                        return Poll::Ready(Some(Ok(response)));
+                    }
                     Err(error) => self.count_failed(error),
                 }
             }
@@ -206,6 +233,7 @@ impl Responses {
                 None => return Poll::Pending,
             },
         };
+        self.note(ResponseEnd::Fail);
         self.is_over = true;
         Poll::Ready(Some(Err(error)))
     }
@@ -255,6 +283,9 @@ impl Responses {
     /// The model has ended the answer. The request is counted once, with the times of its run.
     fn end(&mut self) {
         self.is_over = true;
+        if !self.receiver.has_taken_last() {
+            self.note(ResponseEnd::Empty);
+        }
         let (first, total) = (self.first, self.accepted.elapsed());
         let metrics = self.model.metrics.clone();
         let count = move |ran: &Answer| {
@@ -265,6 +296,16 @@ impl Responses {
             // A run that has failed was counted where it ran.
             None => self.leave_run(move |ran| count(&ran)),
         }
+    }
+
+    /// Counts the next response of a decoupled model.
+    fn note(&mut self, end: ResponseEnd) {
+        if !self.model.is_decoupled {
+            return;
+        }
+        let took = self.last.elapsed();
+        self.model.metrics.response(self.came, end, took);
+        (self.came, self.last) = (self.came + 1, Instant::now());
     }
 
     /// The instance may still work on it, or on others of its run: nobody gives that up. `then` is called when it has
@@ -283,6 +324,9 @@ impl Responses {
 
 impl Drop for Responses {
     fn drop(&mut self) {
+        if !self.is_over {
+            self.note(ResponseEnd::Cancel);
+        }
         // A request that is still queued or in its run is counted as it leaves there.
         let has_left = !self.is_over && self.run.is_none() && self.failure.is_none();
         if has_left {

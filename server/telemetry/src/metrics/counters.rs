@@ -13,6 +13,7 @@ use super::{
     pipeline_counts::PipelineCounts,
     process_counts::LoadProcesses,
     reasons::{BatchReason, FailureReason, OverdueRun, Rerun},
+    responses::Responses,
 };
 
 /// What one load counts, in a lane for each thread.
@@ -55,6 +56,8 @@ pub(super) struct Counts {
     /// In milliseconds; `None` where it is off.
     pub(super) first_response: Option<Histogram>,
     pub(super) cache: CacheCounts,
+    /// Nothing where the model is not decoupled.
+    pub(super) responses: OnceLock<Box<Responses>>,
     /// Nothing where the model is no pipeline.
     pub(super) pipeline: OnceLock<Box<PipelineCounts>>,
 }
@@ -104,8 +107,14 @@ impl Counts {
             mismatches: AtomicU64::new(0),
             first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
             cache: CacheCounts::default(),
+            responses: OnceLock::new(),
             pipeline: OnceLock::new(),
         }
+    }
+
+    /// What decoupled models count.
+    pub(super) fn of_responses(&self) -> &Responses {
+        self.responses.get_or_init(Box::default)
     }
 
     /// What pipelines count.
@@ -132,6 +141,9 @@ impl Counts {
         }
         self.last_ms.fetch_max(other.last_ms.load(Relaxed), Relaxed);
         self.batches.absorb(&other.batches);
+        if let Some(more) = other.responses.get() {
+            self.of_responses().absorb(more);
+        }
         if let Some(more) = other.pipeline.get() {
             self.of_pipeline().absorb(more);
         }

@@ -18,6 +18,7 @@ use super::{
     histogram::nanoseconds,
     pipeline_counts::{InputRefusal, PipelineStep},
     reasons::{BatchReason, FailureReason, OverdueRun, Rerun},
+    responses::ResponseEnd,
     series::Series,
     statistics::{MemoryUsage, Statistics, Total},
     summary::{HIT, MISS},
@@ -89,6 +90,11 @@ impl ModelMetrics {
         if let Some(summaries) = &self.0.series.summaries {
             summaries.observe(&[total, queue, input, infer, output]);
         }
+    }
+
+    /// Counts a response of a decoupled model at that place of its answer, so long after the one before it.
+    pub fn response(&self, place: usize, end: ResponseEnd, took: Duration) {
+        self.0.counters.mine().of_responses().count(place, end, took);
     }
 
     /// Counts one request that was refused as soon as it came.
@@ -244,6 +250,7 @@ impl ModelMetrics {
             compute_infer: compute(&counts.compute_infer),
             compute_output: compute(&counts.compute_output),
             batches: counts.batches.statistics(),
+            responses: counts.responses.get().map(|it| it.statistics()).unwrap_or_default(),
             memory: self.0.counters.processes.get().map(memory).into_iter().collect(),
             cache_hit: total(&counts.cache.hits, &counts.cache.hit_ns),
             cache_miss: total(&counts.cache.misses, &counts.cache.miss_ns),

@@ -1,6 +1,8 @@
 //! What Triton's statistics extension says of one model version.
 
-pub use inference::statistics::{BatchStatistics, MemoryUsage, Statistics, Total};
+pub use inference::statistics::{
+    BatchStatistics, MemoryUsage, ResponseStatistics, Statistics, Total,
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,5 @@
-//! A session over a WebSocket: each message is a request to `/invocations`, each answer is a message, in the order of
-//! the requests.
+//! A session over a WebSocket: each message is a request to `/invocations`. Each answer is a message, or one for each of
+//! its parts, in the order of the requests.
 //!
 //! The protocol is implemented by hand: a library would allocate the memory that a frame announces before the budget
 //! could refuse it, and would copy each reply into a buffer of its own.
@@ -72,6 +72,7 @@ pub async fn serve<P: Protocol>(opening: Opening, front: Arc<HttpFront<P>>, guar
         stream,
         reader,
         queue: Queue::new(most),
+        in_parts: None,
         pending: None,
         close: None,
         heard: now,
@@ -96,6 +97,8 @@ struct Session<P> {
     reader: MessageReader,
     /// Requests that run, and answers that are not written yet.
     queue: Queue<Response<Segments>>,
+    /// The answer whose parts are being written.
+    in_parts: Option<InParts>,
     /// A message that the queue has no room for, or why the message was refused.
     pending: Option<(Kind, Result<Received, Error>)>,
     /// Once set, no message is taken any more. The frame is sent when all requests are answered.
@@ -110,6 +113,14 @@ struct Session<P> {
     front: Arc<HttpFront<P>>,
 }
 
+/// An answer in parts, the first of which is written.
+struct InParts {
+    /// What the first part was.
+    opcode: Opcode,
+    /// It has the others.
+    body: Segments,
+}
+
 /// The next step of a session.
 // A large variant costs nothing: a step is matched where it is made.
 #[allow(clippy::large_enum_variant)]
@@ -118,6 +129,8 @@ enum Step {
     Read(usize),
     /// Write an answer.
     Answer(Kind, Result<Response<Segments>, Error>),
+    /// Write a part of an answer, or the error that ends it; or it has ended.
+    Part(Option<Result<Segments, Segments>>),
     /// Look at the clock.
     Look,
     /// Close, because the server stops.
@@ -134,7 +147,7 @@ impl<P: Protocol> Session<P> {
         let mut closing = pin!(guard.closing());
         let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
         loop {
-            let is_done = self.queue.is_empty() && self.pending.is_none();
+            let is_done = self.is_unasked() && self.pending.is_none();
             if let Some(close) = self.close.take_if(|_| is_done) {
                 return Ok(close);
             }
@@ -148,8 +161,12 @@ impl<P: Protocol> Session<P> {
             let step = tokio::select! {
                 biased;
                 () = &mut closing, if !is_ending => Step::Leave,
-                (kind, answer) = poll_fn(|context| self.queue.poll(context)) => Step::Answer(kind, answer),
+                (kind, answer) = poll_fn(|context| self.queue.poll(context)), if self.in_parts.is_none() => {
+                    Step::Answer(kind, answer)
+                }
                 read = self.stream.read(self.reader.room()), if reads => Step::Read(read?),
+                // Behind what the client says: a model may have parts at any time.
+                part = next_part(&mut self.in_parts), if self.in_parts.is_some() => Step::Part(part),
                 () = timer.as_mut() => Step::Look,
                 () = asked(self.holder.as_ref()) => return Ok(Close::gave_way()),
             };
@@ -164,6 +181,10 @@ impl<P: Protocol> Session<P> {
                     };
                     self.write(kind, response).await?;
                     // The idle time begins when the answer is written.
+                    self.heard = Instant::now();
+                }
+                Step::Part(part) => {
+                    self.write_part(part).await?;
                     self.heard = Instant::now();
                 }
                 Step::Read(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -186,6 +207,11 @@ impl<P: Protocol> Session<P> {
         }
     }
 
+    /// Is no answer owed?
+    fn is_unasked(&self) -> bool {
+        self.queue.is_empty() && self.in_parts.is_none()
+    }
+
     /// When the peer must have sent something, and the frame that closes the session otherwise; `None` while the
     /// server has to act.
     fn due(&self) -> Option<(Instant, Close)> {
@@ -198,7 +224,7 @@ impl<P: Protocol> Session<P> {
             return Some((since + allowed, Close::slow(allowed.as_secs())));
         }
         let idle = settings.timeouts.idle;
-        self.queue.is_empty().then(|| (self.heard + idle, Close::idle(idle.as_secs())))
+        self.is_unasked().then(|| (self.heard + idle, Close::idle(idle.as_secs())))
     }
 
     /// Counts an unfinished message that takes long among those who give way.
@@ -230,7 +256,7 @@ impl<P: Protocol> Session<P> {
     /// Takes messages in, as far as the queue has room. Returns a frame where the session closes at once.
     async fn take_in(&mut self) -> io::Result<Option<Close>> {
         loop {
-            if self.queue.has_room()
+            if self.queue.has_room_beside(usize::from(self.in_parts.is_some()))
                 && let Some((kind, body)) = self.pending.take()
             {
                 self.ask(kind, body);
@@ -284,13 +310,37 @@ impl<P: Protocol> Session<P> {
         self.queue.push(kind, async move { front.message(&parts, body).await });
     }
 
-    /// Writes an answer as one message. An error is a text. Otherwise a text is answered by a text if the reply is
-    /// UTF-8, and bytes are answered by bytes.
+    /// Writes an answer as one message, or its first part. An error is a text. Otherwise a text is answered by a text
+    /// if the reply is UTF-8, and bytes are answered by bytes.
     async fn write(&mut self, asked: Kind, response: Response<Segments>) -> io::Result<()> {
         let is_error = !response.status().is_success();
         let is_text = is_error || (asked == Kind::Text && is_text(&response));
         let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
         let mut body = response.into_body();
+        self.write_message(opcode, &mut body).await?;
+        if body.has_messages() {
+            self.in_parts = Some(InParts { opcode, body });
+        }
+        Ok(())
+    }
+
+    /// Writes a part of the answer that is under way, which looks like the first.
+    async fn write_part(&mut self, part: Option<Result<Segments, Segments>>) -> io::Result<()> {
+        let opcode = self.in_parts.as_ref().map_or(Opcode::Text, |it| it.opcode);
+        match part {
+            Some(Ok(mut part)) => self.write_message(opcode, &mut part).await,
+            Some(Err(mut error)) => {
+                self.in_parts = None;
+                self.write_message(Opcode::Text, &mut error).await
+            }
+            None => {
+                self.in_parts = None;
+                Ok(())
+            }
+        }
+    }
+
+    async fn write_message(&mut self, opcode: Opcode, body: &mut Segments) -> io::Result<()> {
         let mut head = frame::header(opcode, body.length());
         while let Some(data) = body.next().await {
             let data = data.map_err(io::Error::other)?;
@@ -322,6 +372,14 @@ impl<P: Protocol> Session<P> {
             io::Result::Ok(())
         };
         timeout(LAST_WORDS, last).await.unwrap_or(Ok(()))
+    }
+}
+
+/// The next part of an answer.
+async fn next_part(in_parts: &mut Option<InParts>) -> Option<Result<Segments, Segments>> {
+    match in_parts {
+        Some(it) => poll_fn(|context| it.body.poll_message(context)).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -30,9 +30,9 @@ impl<T: Send + 'static> Queue<T> {
         self.answers.is_empty()
     }
 
-    /// May another answer be pushed?
-    pub fn has_room(&self) -> bool {
-        self.answers.len() < self.most
+    /// May another answer be pushed, where so many others are under way?
+    pub fn has_room_beside(&self, others: usize) -> bool {
+        self.answers.len() + others < self.most
     }
 
     /// Queues the answer to a message of that kind behind the others.
@@ -64,12 +64,12 @@ mod tests {
         let (first, answer) = oneshot::channel();
         let (done, other) = oneshot::channel();
         queue.push(Kind::Text, async move { answer.await.unwrap() });
-        assert!(queue.has_room());
+        assert!(queue.has_room_beside(0) && !queue.has_room_beside(1));
         queue.push(Kind::Binary, async move {
             done.send(()).unwrap();
             2
         });
-        assert!(!queue.has_room());
+        assert!(!queue.has_room_beside(0));
         // The second answer makes progress without being polled.
         other.await.unwrap();
         first.send(1).unwrap();

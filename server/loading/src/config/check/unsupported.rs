@@ -9,14 +9,22 @@ use serving::config::raw::{
 pub(crate) fn unsupported(raw: &RawConfig, backend: &str, engines: &Engines, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
     let is_decoupled = raw.model_transaction_policy.is_some_and(|it| it.decoupled);
-    if is_decoupled && !engines.description(backend).streams {
+    // An ensemble is what its members are.
+    if is_decoupled && raw.platform != "ensemble" && !engines.description(backend).streams {
         let who = match backend {
-            "" => "an ensemble".to_owned(),
+            "" => "the model".to_owned(),
             name => format!("the backend '{name}'"),
         };
         report.problem(format!(
             "model_transaction_policy {{ decoupled: true }} is not supported: {who} gives each request one answer"
         ));
+    }
+    if is_decoupled && matches!(scheduling, Some(SchedulingChoice::SequenceBatching(_))) {
+        report.problem(
+            "model_transaction_policy { decoupled: true } with sequence_batching is not supported: a request of a \
+             sequence has one answer"
+                .to_owned(),
+        );
     }
     if matches!(scheduling, Some(SchedulingChoice::EnsembleScheduling(_)))
         && raw.platform != "ensemble"

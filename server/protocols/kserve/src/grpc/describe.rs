@@ -9,10 +9,11 @@ use frontend::{
         context::Context,
         messages::{find, version},
         proto::{
-            InferBatchStatistics, InferParameter, InferStatistics, MemoryUsage, ModelConfigRequest,
-            ModelConfigResponse, ModelMetadataRequest, ModelMetadataResponse, ModelStatistics,
-            ModelStatisticsRequest, ModelStatisticsResponse, ServerMetadataRequest,
-            ServerMetadataResponse, StatisticDuration, infer_parameter::ParameterChoice,
+            InferBatchStatistics, InferParameter, InferResponseStatistics, InferStatistics,
+            MemoryUsage, ModelConfigRequest, ModelConfigResponse, ModelMetadataRequest,
+            ModelMetadataResponse, ModelStatistics, ModelStatisticsRequest,
+            ModelStatisticsResponse, ServerMetadataRequest, ServerMetadataResponse,
+            StatisticDuration, infer_parameter::ParameterChoice,
             model_metadata_response::TensorMetadata,
         },
     },
@@ -114,7 +115,21 @@ fn counted(model: &ServedModel) -> ModelStatistics {
             .iter()
             .map(|it| MemoryUsage { r#type: it.kind.to_owned(), id: it.id, byte_size: it.bytes })
             .collect(),
-        response_stats: Default::default(),
+        response_stats: counted
+            .responses
+            .iter()
+            .map(|it| {
+                let statistics = InferResponseStatistics {
+                    compute_infer: total(it.compute_infer),
+                    compute_output: total(it.compute_output),
+                    success: total(it.success),
+                    fail: total(it.fail),
+                    empty_response: total(it.empty_response),
+                    cancel: total(it.cancel),
+                };
+                (it.place.to_string(), statistics)
+            })
+            .collect(),
     }
 }
 

@@ -12,10 +12,9 @@ use frontend::{
     http::{
         address::ModelPath,
         answer::{Answer, find},
-        in_parts::{Form, inference_in_parts, inference_of_one_part},
+        in_parts::{Form, error_event, inference_in_parts, inference_of_one_part},
         inference::{HttpCodec, inference, of_request},
         parts::Parts,
-        respond,
         service::Service,
     },
 };
@@ -57,7 +56,7 @@ async fn answer(
             Box::pin(answer).await
         }
         (Framing::Events, true) => {
-            let form = Form::Events(error_event);
+            let form = |_: Option<&_>| Form::Events(error_event);
             Box::pin(inference_in_parts(service, model, parts, body, codec, None, form)).await
         }
     }
@@ -66,11 +65,6 @@ async fn answer(
 /// Of a decoupled model that gave another number of responses.
 const NOT_ONE: &str = "generate expects model to produce exactly 1 response, use generate stream for model that \
                        generates various number of responses";
-
-/// An error behind the first event.
-fn error_event(error: &Error) -> Bytes {
-    [&b"data: "[..], &respond::error_body(error), b"\n\n"].concat().into()
-}
 
 /// The codec of the extension.
 struct Generate {

@@ -158,6 +158,34 @@ impl ReplyFormat {
         }
     }
 
+    /// How the parts of an answer in this format make one body; `None` where only one of them can be sent.
+    pub fn joint(&self) -> Option<Joint> {
+        match self {
+            ReplyFormat::KserveV2(format) => {
+                let is_binary =
+                    format.binary_by_default || format.outputs.iter().any(|it| it.1.binary);
+                (!is_binary).then_some(Joint::Events)
+            }
+            ReplyFormat::Generate(generate::Framing::Events) => Some(Joint::AsTheyAre),
+            ReplyFormat::Generate(generate::Framing::Object) => None,
+            ReplyFormat::Results(_)
+            | ReplyFormat::HuggingFace(_)
+            | ReplyFormat::Rows
+            | ReplyFormat::Columns
+            | ReplyFormat::Bare => Some(Joint::Events),
+            ReplyFormat::HuggingFaceLines(..) | ReplyFormat::JsonLines(_) | ReplyFormat::Csv => {
+                Some(Joint::AsTheyAre)
+            }
+            ReplyFormat::HuggingFaceCsv
+            | ReplyFormat::Npy
+            | ReplyFormat::Objects(_)
+            | ReplyFormat::Algorithm(_)
+            | ReplyFormat::Xgboost(_) => None,
+            // Who puts replies together finds each on a line of its own.
+            ReplyFormat::Line(format) => format.joint().map(|_| Joint::AsTheyAre),
+        }
+    }
+
     /// The format without the line that it stands on.
     pub(super) fn inner(&self) -> &ReplyFormat {
         match self {
@@ -165,6 +193,15 @@ impl ReplyFormat {
             other => other,
         }
     }
+}
+
+/// How the parts of an answer make one body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joint {
+    /// Each is the data of a server-sent event.
+    Events,
+    /// One behind the other: lines, or events already.
+    AsTheyAre,
 }
 
 /// A body that is not KServe v2, decoded.

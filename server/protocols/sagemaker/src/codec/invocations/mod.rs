@@ -52,7 +52,7 @@ use sniff::BodyType;
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
 pub use huggingface::{PipelineReply, Top};
-pub use invocation::{Invocation, LIBRARY, ModelSays, Options, ReplyFormat};
+pub use invocation::{Invocation, Joint, LIBRARY, ModelSays, Options, ReplyFormat};
 pub use model_words::ModelWords;
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?
