@@ -315,7 +315,7 @@ where
     None
 }
 
-/// Waits until the client leaves while an answer in parts is on its way. The next part would tell, but it may take long.
+/// Waits until the client leaves while an answer in parts is on its way. The next part would tell, but may take long.
 async fn left_in_the_middle(watched: &WatchedStream, progress: &Progress) {
     let mut watching = None;
     // Whoever begins such an answer, or ends it, does so in this task.

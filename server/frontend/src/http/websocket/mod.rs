@@ -1,5 +1,5 @@
-//! A session over a WebSocket: each message is a request to `/invocations`. Each answer is a message, or one for each of
-//! its parts, in the order of the requests.
+//! A session over a WebSocket: each message is a request to `/invocations`. Each answer is a message, or one for each
+//! of its parts, in the order of the requests.
 //!
 //! The protocol is implemented by hand: a library would allocate the memory that a frame announces before the budget
 //! could refuse it, and would copy each reply into a buffer of its own.
