@@ -256,7 +256,8 @@ impl<C: HttpCodec> Messages for InTurn<C> {
                 let response = respond::error(&error, &self.further.id, ErrorForm::Plain);
                 Some(Err(response.into_body()))
             }
-            None => std::mem::take(&mut self.ends_empty).then(|| Ok(Segments::default())),
+            None if std::mem::take(&mut self.ends_empty) => Some(Ok(Segments::default())),
+            None => None,
         })
     }
 }

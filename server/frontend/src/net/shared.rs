@@ -230,11 +230,11 @@ mod tests {
     async fn a_peer_that_has_only_sent_its_last_byte_is_asked_and_has_not_left() {
         let (mut client, watched, _shared) = pair().await;
         client.shutdown().await.unwrap();
-        let mut asked = [0; INTERIM.len()];
+        let mut asked = [0; BEFORE_A_REPLY.len()];
         tokio::select! {
             () = watched.departed(BEFORE_A_REPLY, || true) => panic!("it is there"),
             read = client.read_exact(&mut asked) => drop(read.unwrap()),
         }
-        assert_eq!(asked, INTERIM);
+        assert_eq!(asked, BEFORE_A_REPLY);
     }
 }
