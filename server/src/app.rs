@@ -493,7 +493,7 @@ async fn load(
 ) -> Result<(), AppError> {
     let work = tokio::task::spawn_blocking(move || {
         prepare()?;
-        control.start(exit_on_error).map_err(|it| AppError::Models(it.to_string()))
+        Ok(control.start(exit_on_error)?)
     });
     match work.await {
         Ok(outcome) => outcome,

@@ -38,7 +38,10 @@ pub const PYTHON: LeftOut = LeftOut {
     name: "python",
     feature: features::PYTHON,
     description: &EngineDescription {
-        formats: &[Format { file: "model.py", is_by_whole_name: true, rank: 5, ..FORMAT }],
+        formats: &[
+            Format { file: "model.py", is_by_whole_name: true, rank: 5, ..FORMAT },
+            Format { file: "model.mar", rank: 5, ..FORMAT },
+        ],
         runs_unread: true,
         ..DESCRIPTION
     },

@@ -39,8 +39,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("telemetry", &["backend", "configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
     ("formats", &["backend", "inference"]),
-    ("sources", &["archives", "configuration", "graphs", "stores"]),
     ("stores", &["configuration"]),
+    ("sources", &["archives", "configuration", "graphs", "stores"]),
     (
         "serving",
         &[

@@ -170,6 +170,7 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             "server/configuration/src",
             "server/tools/bench/src",
+            "server/tools/launch/src/usage.rs",
             "server/tools/recommend/src/arguments.rs",
             "server/tools/recommend/src/main.rs",
         ],

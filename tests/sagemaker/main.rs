@@ -19,6 +19,7 @@ use test_support as support; // start a server, talk to it, make model repositor
 #[cfg(all(feature = "pipelines", feature = "stores", feature = "tensorflow"))]
 mod aws_facade; // what clients of SageMaker's runtime call
 mod aws_suites; // what the tests of AWS's containers ask over HTTP
+mod decoupled; // models that answer in any number of parts
 mod hosting; // what a hosting platform starts, sets and asks, and its variables
 mod invocation_bodies; // every body that the containers of SageMaker have taught clients to send
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys

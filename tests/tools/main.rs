@@ -28,6 +28,7 @@ mod openapi; // the document of the API, and clients that are made of it
 mod packages; // what users install
 #[cfg(all(feature = "pipelines", feature = "trees"))]
 mod pages; // the blocks of README and guides
+mod parts; // answers in parts, as clients read them that others wrote
 #[cfg(feature = "pipelines")]
 mod predict; // one file to a model, and its answer
 mod recommend; // which settings and which machine suit a model

@@ -16,6 +16,7 @@ pub use crate::{
         check::{CheckDepth, CheckedModel, CheckedModels, CheckedVersion},
         control::Control,
         named_models::NamedModels,
+        start::{NotServed, StartError},
     },
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{

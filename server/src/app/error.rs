@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr};
 
 use inference::trace::TraceError;
+use loading::{NotServed, StartError};
 
 /// Why a server could not start, or did not stop well. The text is for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -23,9 +24,12 @@ pub enum AppError {
     /// The system refused a thread or a runtime.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
-    /// No model can be served, or one could not and `--exit-on-error` is set.
+    /// No model can be served.
     #[error("{0}")]
     Models(String),
+    /// None of the models did load, or one did not and `--exit-on-error` is set.
+    #[error(transparent)]
+    NotServed(#[from] NotServed),
     /// A model that is named cannot be fetched.
     #[error(transparent)]
     Source(#[from] sources::SourceError),
@@ -42,4 +46,13 @@ pub enum AppError {
         /// Threads that were still running a model.
         threads: usize,
     },
+}
+
+impl From<StartError> for AppError {
+    fn from(error: StartError) -> AppError {
+        match error {
+            StartError::Repository(error) => AppError::Models(error.to_string()),
+            StartError::NotServed(error) => AppError::NotServed(error),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     ffi::OsString,
+    fmt,
     net::SocketAddr,
     path::Path,
     thread::{self, JoinHandle},
@@ -58,6 +59,19 @@ impl Environment for FakeEnvironment {
 
     fn first_process(&self) -> Option<Vec<OsString>> {
         None
+    }
+}
+
+/// The error with which a server has ended. Its text is what the log says, with the reason of each model that did not
+/// load.
+#[derive(Debug)]
+pub struct Ended(pub AppError);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        let AppError::NotServed(models) = &self.0 else { return Ok(()) };
+        models.failed.iter().try_for_each(|(name, reason)| write!(f, "; model '{name}': {reason}"))
     }
 }
 
@@ -127,11 +141,11 @@ impl Start {
     }
 
     /// The same; the error is that with which the server has ended.
-    pub fn try_run(&self) -> Result<Server, AppError> {
+    pub fn try_run(&self) -> Result<Server, Ended> {
         let server = self.launch();
         match server.wait_loaded() {
             true => Ok(server),
-            false => Err(server.wait().expect_err("nobody has asked it to stop")),
+            false => Err(Ended(server.wait().expect_err("nobody has asked it to stop"))),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The models that are loaded at the start, several at the same time, and whether that is enough to serve.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, fmt};
 
 use crate::{
     lifecycle::{control::Control, select},
@@ -14,6 +14,43 @@ use crate::{
 use inference::error::Error;
 use serving::{model_id::ModelId, state::State};
 
+/// Why there is no use in serving.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is nothing to load, or it cannot be told what.
+    #[error(transparent)]
+    Repository(#[from] Error),
+    /// Models did not load.
+    #[error(transparent)]
+    NotServed(#[from] NotServed),
+}
+
+/// Models that did not load. The reason of each has had a line of its own in the log, and is not said again.
+#[derive(Debug, thiserror::Error)]
+pub struct NotServed {
+    /// What follows from that.
+    pub problem: &'static str,
+    /// The models by name, each with its reason.
+    pub failed: BTreeMap<String, String>,
+}
+
+impl fmt::Display for NotServed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 8;
+        let mut names: Vec<String> =
+            self.failed.keys().take(MOST).map(|it| format!("'{it}'")).collect();
+        if MOST < self.failed.len() {
+            names.push(format!("{} more", self.failed.len() - MOST));
+        }
+        let names = names.join(", ");
+        let problem = self.problem;
+        match self.failed.len() {
+            1 => write!(f, "{problem}: model {names} could not be loaded; a line above says why"),
+            _ => write!(f, "{problem}: models {names} could not be loaded; lines above say why"),
+        }
+    }
+}
+
 impl Control {
     /// Loads what is to serve from the start. What fails is in the log and the index, and keeps nothing else from
     /// loading. Blocking.
@@ -21,7 +58,7 @@ impl Control {
     /// # Errors
     /// Why there is no use in serving: nothing that was asked for is loaded; or, with `exit_on_error`, something
     /// is not.
-    pub fn start(&self, exit_on_error: bool) -> Result<(), Error> {
+    pub fn start(&self, exit_on_error: bool) -> Result<(), StartError> {
         if self.settings.is_explicit() {
             scratch_dir::remove_leftovers(&self.settings.scratch);
         }
@@ -104,29 +141,28 @@ impl Control {
         }
     }
 
-    fn judge(&self, exit_on_error: bool) -> Result<(), Error> {
+    fn judge(&self, exit_on_error: bool) -> Result<(), StartError> {
         let index = self.converger.manager.index();
         let failed = index.iter().filter(|it| it.state == State::Unavailable);
-        let failed: BTreeSet<&str> = failed.map(|it| &*it.name).collect();
+        let failed: BTreeMap<String, String> =
+            failed.map(|it| (it.name.to_string(), it.reason.to_string())).collect();
         let ready = index.iter().any(|it| it.state == State::Ready);
         let polls = matches!(self.settings.mode, ControlMode::Poll(_));
         let later = polls
             || self.settings.is_explicit()
             || self.on_demand.is_some()
             || self.multi_model.is_some();
-        match failed.is_empty() {
-            true if ready || later => Ok(()),
+        let problem = match failed.is_empty() {
+            true if ready || later => return Ok(()),
             // An empty list may be replaced by request.
-            true if self.converger.catalogue.configured().is_some() => Ok(()),
-            true => Err(Error::Repository(self.nothing_found())),
-            false if exit_on_error && ready => Err(Error::Repository(format!(
-                "a model is not served, and --exit-on-error is set: {}",
-                told_above(&failed)
-            ))),
+            true if self.converger.catalogue.configured().is_some() => return Ok(()),
+            true => return Err(Error::Repository(self.nothing_found()).into()),
+            false if exit_on_error && ready => "a model is not served, and --exit-on-error is set",
             // What is polled may be repaired.
-            false if ready || (polls && !exit_on_error) => Ok(()),
-            false => Err(Error::Repository(format!("no model is served: {}", told_above(&failed)))),
-        }
+            false if ready || (polls && !exit_on_error) => return Ok(()),
+            false => "no model is served",
+        };
+        Err(NotServed { problem, failed }.into())
     }
 
     pub(super) fn nothing_found(&self) -> String {
@@ -141,18 +177,5 @@ impl Control {
                  model.onnx; in a container, see what is mounted there"
             ),
         }
-    }
-}
-
-/// Models that did not load. The reason of each has had a line of its own, and is not said again.
-fn told_above(failed: &BTreeSet<&str>) -> String {
-    const MOST: usize = 8;
-    let mut names: Vec<String> = failed.iter().take(MOST).map(|it| format!("'{it}'")).collect();
-    if MOST < failed.len() {
-        names.push(format!("{} more", failed.len() - MOST));
-    }
-    match failed.len() {
-        1 => format!("model {} could not be loaded; a line above says why", names.join("")),
-        _ => format!("models {} could not be loaded; lines above say why", names.join(", ")),
     }
 }

@@ -7,10 +7,10 @@
 //! run, so rounding differs between one row alone and the same row among others, and by little. What an engine computes
 //! for a row at one place of a run of one shape depends on the *values* of the other rows only where the model mixes
 //! rows. So a row is compared with itself alone, and with itself at the same place of a run of nothing but itself. Its
-//! company is silent, much quieter, as loud, nearly empty, louder and much louder, and each of these rows is compared so: a mean over
-//! the batch, its largest number, or a scale of quantisation that the whole batch shares then changes by much, and
-//! rounding not at all. At last it is seen beside rows that are no numbers, beside huge ones, and beside the largest
-//! indices that the model takes: see [`special`].
+//! company is silent, much quieter, as loud, nearly empty, louder and much louder, and each of these rows is compared
+//! so: a mean over the batch, its largest number, or a scale of quantisation that the whole batch shares then changes
+//! by much, and rounding not at all. At last it is seen beside rows that are no numbers, beside huge ones, and beside
+//! the largest indices that the model takes: see [`special`].
 
 mod company;
 mod evidence;
