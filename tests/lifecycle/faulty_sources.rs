@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     locked::{sha256, with_tls},
     support::{
-        Finished, Process, Repository, faulty::Proxy, hub::Hub, images::Images, mlflow::Mlflow,
+        Process, Repository, ended, faulty::Proxy, hub::Hub, images::Images, mlflow::Mlflow,
         small_disk,
     },
 };
@@ -158,15 +158,6 @@ impl Source {
             "path": self.path, "times": times, "fault": "status", "status": status, "headers": headers
         }]));
     }
-}
-
-#[track_caller]
-fn ended(process: Process, code: i32, parts: &[&str]) -> Finished {
-    let ended = process.wait();
-    assert_eq!(ended.status.code(), Some(code), "{:#?}", ended.log);
-    let log = ended.log.join("\n");
-    parts.iter().for_each(|it| assert!(log.contains(it), "no '{it}': {log}"));
-    ended
 }
 
 #[test]

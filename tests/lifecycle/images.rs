@@ -9,7 +9,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Process, Repository,
+    Finished, Process, Repository, ended,
     faulty::Proxy,
     images::{Entry, IMAGE, Images, LIST, TAR, sha256, tar},
     root,
@@ -78,15 +78,6 @@ impl Setting {
 fn muster(place: &Repository, args: &[&str]) -> Process {
     let copies = format!("--model-repository-cache-dir={}", place.at("copies"));
     Process::command(&[args, &[&*copies]].concat(), &[("HOME", &place.at("home"))])
-}
-
-#[track_caller]
-fn ended(process: Process, code: i32, parts: &[&str]) -> Finished {
-    let ended = process.wait();
-    assert_eq!(ended.status.code(), Some(code), "{:#?}", ended.log);
-    let log = ended.log.join("\n");
-    parts.iter().for_each(|it| assert!(log.contains(it), "no '{it}': {log}"));
-    ended
 }
 
 fn directory(pulled: &Finished) -> String {

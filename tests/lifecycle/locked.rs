@@ -5,7 +5,7 @@ use std::fs;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Process, Repository, hub::Hub, root};
+use crate::support::{Finished, Process, Repository, ended, hub::Hub, root};
 
 const PORTS: [&str; 5] = [
     "--http-port=0",
@@ -44,15 +44,6 @@ fn muster(hub: &Hub, place: &Repository, args: &[&str]) -> Process {
     let (ca, copies) =
         (place.at("ca"), format!("--model-repository-cache-dir={}", place.at("copies")));
     hub.muster(place, &[args, &[&*copies]].concat(), &[("SSL_CERT_FILE", &ca)])
-}
-
-#[track_caller]
-fn ended(process: Process, code: i32, parts: &[&str]) -> Finished {
-    let ended = process.wait();
-    assert_eq!(ended.status.code(), Some(code), "{:#?}", ended.log);
-    let log = ended.log.join("\n");
-    parts.iter().for_each(|it| assert!(log.contains(it), "no '{it}': {log}"));
-    ended
 }
 
 #[test]

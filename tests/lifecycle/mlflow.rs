@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Process, Repository, faulty::Proxy, mlflow::Mlflow, s3::S3};
+use crate::support::{Finished, Process, Repository, ended, faulty::Proxy, mlflow::Mlflow, s3::S3};
 
 const PORTS: [&str; 5] = [
     "--http-port=0",
@@ -28,15 +28,6 @@ fn muster(place: &Repository, args: &[&str], variables: &[(&str, &str)]) -> Proc
     let copies = format!("--model-repository-cache-dir={}", place.at("copies"));
     let home = place.at("home");
     Process::command(&[args, &[&*copies]].concat(), &[&[("HOME", &*home)], variables].concat())
-}
-
-#[track_caller]
-fn ended(process: Process, code: i32, parts: &[&str]) -> Finished {
-    let ended = process.wait();
-    assert_eq!(ended.status.code(), Some(code), "{:#?}", ended.log);
-    let log = ended.log.join("\n");
-    parts.iter().for_each(|it| assert!(log.contains(it), "no '{it}': {log}"));
-    ended
 }
 
 fn directory(pulled: &Finished) -> String {

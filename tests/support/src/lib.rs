@@ -52,7 +52,7 @@ pub use group::Group;
 pub use inference::{ask, ask_with, first_of, infer, is_to_come_again, row, rows};
 pub use models::Models;
 pub use page::{Page, wait_queued};
-pub use process::{Finished, Process, check_end};
+pub use process::{Finished, Process, check_end, ended};
 pub use repository::Repository;
 pub use server::{Server, Start};
 pub use tensor::{Form, Tensor, infer_body};

@@ -237,3 +237,13 @@ pub fn check_end(process: Process, code: i32, part: &str) -> Finished {
     assert_eq!(found, 1, "lines of {why:#?} with '{part}': {:#?}", finished.log);
     finished
 }
+
+/// A process that has ended by itself with this code; its log holds each of `parts`.
+#[track_caller]
+pub fn ended(process: Process, code: i32, parts: &[&str]) -> Finished {
+    let ended = process.wait();
+    assert_eq!(ended.status.code(), Some(code), "{:#?}", ended.log);
+    let log = ended.log.join("\n");
+    parts.iter().for_each(|it| assert!(log.contains(it), "no '{it}': {log}"));
+    ended
+}
