@@ -123,6 +123,14 @@ fn a_mean_over_the_batch_is_not_merged() {
 }
 
 #[test]
+fn a_first_row_that_is_changed_for_rare_numbers_alone_is_not_merged() {
+    let server = check_unmerged("first_where_large", &[1, 4], MIXES);
+    let large = json!({"inputs": [{"name": "INPUT", "shape": [2, 4], "datatype": "FP32", "data": vec![60; 8]}]});
+    let two = answer(&mut server.client(), "first_where_large", &large.to_string());
+    assert_eq!(two["data"], json!([9.0, 9.0, 9.0, 9.0, 60.0, 60.0, 60.0, 60.0]));
+}
+
+#[test]
 fn a_scale_of_quantisation_that_the_batch_shares_is_not_merged() {
     check_unmerged("dynamic_int8", &[1, 16], MIXES);
 }

@@ -40,7 +40,7 @@ pub(crate) struct ModelFiles {
     /// Do shapes follow from those of the inputs, and not from what is in them?
     pub(crate) has_plain_shapes: bool,
     /// The operator by which the rows of a run share something, whatever is sent.
-    pub(crate) shares_rows: Option<&'static str>,
+    pub(crate) shares_rows: Option<String>,
     /// Does the time of a run follow from what is in the inputs?
     pub(crate) time_follows_values: bool,
 }

@@ -40,6 +40,8 @@ mod place;
 mod private_copy;
 mod protobuf;
 mod provider;
+mod reader;
+mod rows;
 mod session_keys;
 mod settling;
 mod shrink;

@@ -127,8 +127,8 @@ impl OnnxModel {
         first.put(session);
         spec.labels = unzipped.map(|it| it.classes).unwrap_or_default();
         let files = opener.files.as_ref();
-        if let Some(operator) = files.and_then(|it| it.shares_rows) {
-            spec.rows = GraphRows::Shared(operator.to_owned());
+        if let Some(operator) = files.and_then(|it| it.shares_rows.clone()) {
+            spec.rows = GraphRows::Shared(operator);
         }
         let opener = Arc::new(opener);
         let wide = wide.map(|settings| Wide::new(opener.clone(), settings, memory));

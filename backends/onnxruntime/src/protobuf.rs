@@ -87,6 +87,29 @@ pub(crate) fn number_of(message: &[Field<'_>], number: u64) -> Option<u64> {
     numbers.next_back()
 }
 
+/// All numbers in the fields of that number, one to a field or several behind each other. `None` where they hold
+/// something else.
+pub(crate) fn numbers_of(message: &[Field<'_>], number: u64) -> Option<Vec<i64>> {
+    let mut numbers = Vec::new();
+    for field in message.iter().filter(|it| it.number == number) {
+        match field.value {
+            Value::Number(value) => numbers.push(value.cast_signed()),
+            Value::Bytes(bytes) => numbers.extend(packed(bytes)?),
+            Value::Fixed => return None,
+        }
+    }
+    Some(numbers)
+}
+
+/// Numbers one behind the other.
+pub(crate) fn packed(mut bytes: &[u8]) -> Option<Vec<i64>> {
+    let mut numbers = Vec::new();
+    while !bytes.is_empty() {
+        numbers.push(varint(&mut bytes)?.cast_signed());
+    }
+    Some(numbers)
+}
+
 pub(crate) fn put_number(out: &mut Vec<u8>, number: u64, value: u64) {
     put_varint(out, number << 3);
     put_varint(out, value);

@@ -36,6 +36,11 @@ pub(crate) fn is_sized(operator: &[u8]) -> bool {
     SIZED.iter().any(|it| it.0.as_bytes() == operator)
 }
 
+/// The inputs of an operator that say how large its output is.
+pub(crate) fn sizes(operator: &[u8]) -> Range<usize> {
+    SIZED.iter().find(|it| it.0.as_bytes() == operator).map_or(0..0, |it| it.1.clone())
+}
+
 /// Operators that read a few rows of their first input.
 const GATHERS: [&[u8]; 4] = [b"Gather", b"GatherElements", b"GatherND", b"GatherBlockQuantized"];
 
@@ -152,8 +157,7 @@ impl Values {
         self.spread(&OF_SHAPES);
         let is_computed = |it: &Vec<u8>| !it.is_empty() && !self.constants.contains_key(it);
         self.nodes.iter().any(|node| {
-            let sizes = SIZED.iter().find(|it| it.0.as_bytes() == node.operator);
-            let sizes = sizes.map_or(0..0, |it| it.1.clone());
+            let sizes = sizes(&node.operator);
             node.inputs.iter().take(sizes.end).skip(sizes.start).any(is_computed)
         })
     }

@@ -3,8 +3,11 @@
 use std::{collections::BTreeSet, io};
 
 use crate::{
-    graph::{Content, Graph},
+    graph::Graph,
     operators::{LENGTHS, OF_ANY_TIME, OF_VALUES, QUANTIZE, shared_by},
+    protobuf::{fields, text_of},
+    reader::{Held, Reader, malformed},
+    rows::{self, Structure},
     values::{Values, is_sized},
     zipmap,
 };
@@ -24,7 +27,7 @@ pub(crate) struct FoundFiles {
     /// Do shapes follow from those of the inputs, and not from what is in them?
     pub(crate) has_plain_shapes: bool,
     /// The operator by which the rows of a run share something, whatever is sent.
-    pub(crate) shares_rows: Option<&'static str>,
+    pub(crate) shares_rows: Option<String>,
     /// Does the time of a run follow from what is in the inputs?
     pub(crate) time_follows_values: bool,
 }
@@ -43,6 +46,12 @@ impl FoundFiles {
         if walk.has_sizes && !walk.time_follows_values {
             walk.time_follows_values = Values::of(graph).is_ok_and(Values::has_computed_size);
         }
+        let mut shares_rows = walk.shares_rows.map(str::to_owned);
+        if shares_rows.is_none() && !graph.is_made() {
+            // Of what cannot be read, ONNX Runtime says what is wrong.
+            let structure = Structure::of(graph).ok();
+            shares_rows = structure.as_ref().and_then(rows::shared_by).map(str::to_owned);
+        }
         Ok(FoundFiles {
             length,
             has_graph: walk.has_graph,
@@ -50,7 +59,7 @@ impl FoundFiles {
             weights: walk.weights,
             has_zipmap: walk.has_zipmap,
             has_plain_shapes: walk.has_plain_shapes,
-            shares_rows: walk.shares_rows,
+            shares_rows,
             time_follows_values: walk.time_follows_values,
         })
     }
@@ -115,9 +124,7 @@ impl Kind {
 const LONGEST_ENTRY: u64 = 64 << 10;
 
 struct Walk<'a> {
-    file: Box<dyn Content + 'a>,
-    /// Bytes read or skipped so far.
-    at: u64,
+    file: Reader<'a>,
     weights: BTreeSet<String>,
     /// Tensors that say in which file they are, and those that say how long they are there.
     locations: usize,
@@ -142,8 +149,7 @@ impl<'a> Walk<'a> {
     fn begin(graph: Graph<'a>) -> io::Result<(Walk<'a>, u64)> {
         let (file, length) = graph.open()?;
         let walk = Walk {
-            file,
-            at: 0,
+            file: Reader::new(file),
             weights: BTreeSet::new(),
             locations: 0,
             lengths: 0,
@@ -165,7 +171,7 @@ impl<'a> Walk<'a> {
     fn message(&mut self, kind: Kind, end: u64) -> io::Result<()> {
         let mut open = vec![(kind, end)];
         while let Some(&(kind, end)) = open.last() {
-            if self.at == end {
+            if self.file.at == end {
                 open.pop();
                 match (kind, &mut self.values) {
                     (Kind::Node, Some(values)) => values.end_node(),
@@ -174,28 +180,15 @@ impl<'a> Walk<'a> {
                 }
                 continue;
             }
-            let tag = self.varint()?;
-            let length = match tag & 7 {
-                0 => {
-                    self.varint()?;
-                    continue;
-                }
-                1 => 8,
-                2 => self.varint()?,
-                5 => 4,
-                _ => return Err(malformed()),
-            };
-            let inner_end = self.at.checked_add(length).filter(|&it| it <= end);
-            let inner_end = inner_end.ok_or_else(malformed)?;
-            match kind.field(tag >> 3).filter(|_| tag & 7 == 2) {
-                Some(Kind::External) => self.external(length)?,
+            let (number, Held::Bytes(inner_end)) = self.file.field(end)? else { continue };
+            let length = inner_end - self.file.at;
+            match kind.field(number) {
+                Some(Kind::External) => self.external(inner_end)?,
                 Some(name @ (Kind::Input | Kind::Output | Kind::Name)) => {
-                    self.name(name, length, inner_end)?;
+                    self.name(name, inner_end)?;
                 }
-                Some(Kind::Operator) if LENGTHS.contains(&length) => {
-                    self.operator(length, inner_end)?;
-                }
-                Some(Kind::Operator) => self.skip(inner_end)?,
+                Some(Kind::Operator) if LENGTHS.contains(&length) => self.operator(inner_end)?,
+                Some(Kind::Operator) => self.file.skip(inner_end)?,
                 Some(inner) => {
                     self.has_graph |= kind == Kind::Model && inner == Kind::Graph;
                     match (inner, &mut self.values) {
@@ -205,24 +198,15 @@ impl<'a> Walk<'a> {
                     }
                     open.push((inner, inner_end));
                 }
-                None => self.skip(inner_end)?,
+                None => self.file.skip(inner_end)?,
             }
         }
         Ok(())
     }
 
-    fn skip(&mut self, end: u64) -> io::Result<()> {
-        let skip = i64::try_from(end - self.at).map_err(|_| malformed())?;
-        self.file.seek_relative(skip)?;
-        self.at = end;
-        Ok(())
-    }
-
     /// Reads an operator's name, which may be one that matters.
-    fn operator(&mut self, length: u64, end: u64) -> io::Result<()> {
-        let mut name = vec![0; usize::try_from(length).map_err(|_| malformed())?];
-        self.file.read_exact(&mut name)?;
-        self.at = end;
+    fn operator(&mut self, end: u64) -> io::Result<()> {
+        let name = self.file.bytes(end, LONGEST_ENTRY)?;
         if let Some(values) = &mut self.values {
             values.operator(name);
             return Ok(());
@@ -238,52 +222,29 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads the name of a value, if values are noted.
-    fn name(&mut self, kind: Kind, length: u64, end: u64) -> io::Result<()> {
-        let Some(mut values) = self.values.take() else { return self.skip(end) };
-        if LONGEST_ENTRY < length {
-            return Err(malformed());
-        }
-        let mut name = vec![0; usize::try_from(length).map_err(|_| malformed())?];
-        self.file.read_exact(&mut name)?;
-        self.at = end;
+    fn name(&mut self, kind: Kind, end: u64) -> io::Result<()> {
+        let Some(values) = &mut self.values else { return self.file.skip(end) };
+        let name = self.file.bytes(end, LONGEST_ENTRY)?;
         match kind {
             Kind::Input => values.input(name),
             Kind::Output => values.output(name),
             _ => values.constant(name),
         }
-        self.values = Some(values);
         Ok(())
     }
 
     /// Reads an entry of `external_data`, which is a key (field 1) and a value (2).
-    fn external(&mut self, length: u64) -> io::Result<()> {
-        if length > LONGEST_ENTRY {
-            return Err(malformed());
-        }
-        let end = self.at + length;
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        while self.at < end {
-            let tag = self.varint()?;
-            let length = self.varint()?;
-            if tag & 7 != 2 || end - self.at < length {
-                return Err(malformed());
-            }
-            let mut text = vec![0; usize::try_from(length).map_err(|_| malformed())?];
-            self.file.read_exact(&mut text)?;
-            self.at += length;
-            match tag >> 3 {
-                1 => key = text,
-                2 => value = text,
-                _ => {}
-            }
-        }
-        match &*key {
+    fn external(&mut self, end: u64) -> io::Result<()> {
+        let entry = self.file.bytes(end, LONGEST_ENTRY)?;
+        let entry = fields(&entry).ok_or_else(malformed)?;
+        let (key, value) = (text_of(&entry, 1), text_of(&entry, 2));
+        match key {
             b"location" => {
                 self.locations += 1;
-                self.weights.insert(String::from_utf8(value).map_err(|_| malformed())?);
+                self.weights.insert(String::from_utf8(value.to_vec()).map_err(|_| malformed())?);
             }
             b"length" => {
-                let text = String::from_utf8(value).map_err(|_| malformed())?;
+                let text = str::from_utf8(value).map_err(|_| malformed())?;
                 let length: u64 = text.trim().parse().map_err(|_| malformed())?;
                 self.lengths += 1;
                 self.length = self.length.saturating_add(length);
@@ -295,24 +256,6 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-
-    fn varint(&mut self) -> io::Result<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let mut byte = [0];
-            self.file.read_exact(&mut byte)?;
-            self.at += 1;
-            value |= u64::from(byte[0] & 0x7F) << shift;
-            if byte[0] & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(malformed())
-    }
-}
-
-fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is no ONNX model")
 }
 
 #[cfg(test)]
@@ -356,10 +299,11 @@ pub(crate) mod tests {
             fs::write(folder.join("model.onnx"), field(7, &graph)).unwrap();
             FoundFiles::of(folder.join("model.onnx").as_path().into()).unwrap().shares_rows
         };
-        assert_eq!(shared(&[("DynamicQuantizeLinear", &["x"])]), Some("DynamicQuantizeLinear"));
+        let of_scale = shared(&[("DynamicQuantizeLinear", &["x"])]);
+        assert_eq!(of_scale.as_deref(), Some("DynamicQuantizeLinear"));
         assert_eq!(shared(&[("QuantizeLinear", &["x", "constant"])]), None);
         let computed = [("ReduceMax", ["x"].as_slice()), ("QuantizeLinear", &["x", "scale"])];
-        assert_eq!(shared(&computed), Some("QuantizeLinear"));
+        assert_eq!(shared(&computed).as_deref(), Some("QuantizeLinear"));
         assert_eq!(shared(&computed[..1]), None);
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::protobuf::{
-    self, Field, Value, fields, number_of, put_bytes, put_number, text_of, texts_of, varint,
+    self, Field, fields, number_of, numbers_of, put_bytes, put_number, text_of, texts_of,
 };
 
 /// A model without `ZipMap`.
@@ -210,20 +210,8 @@ fn classes(attribute: &[Field<'_>]) -> Option<Arc<[String]>> {
             Some(texts.map(|it| String::from_utf8_lossy(it).into_owned()).collect())
         }
         b"classlabels_int64s" => {
-            let mut numbers = Vec::new();
-            for field in attribute.iter().filter(|it| it.number == number::ATTRIBUTE_INTEGERS) {
-                match field.value {
-                    Value::Number(value) => numbers.push(value),
-                    // Several in one field, one behind the other.
-                    Value::Bytes(mut rest) => {
-                        while !rest.is_empty() {
-                            numbers.push(varint(&mut rest)?);
-                        }
-                    }
-                    Value::Fixed => return None,
-                }
-            }
-            Some(numbers.into_iter().map(|it| it.cast_signed().to_string()).collect())
+            let numbers = numbers_of(attribute, number::ATTRIBUTE_INTEGERS)?;
+            Some(numbers.into_iter().map(|it| it.to_string()).collect())
         }
         _ => None,
     }

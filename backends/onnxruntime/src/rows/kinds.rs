@@ -1,0 +1,118 @@
+//! Operators of ONNX by what they have to do with places. Pure.
+
+/// Operators that compute each element of those at the same place of their inputs, which are stretched to one shape.
+const ELEMENTWISE: &[&str] = &[
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Add",
+    "And",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Cast",
+    "Ceil",
+    "Celu",
+    "Clip",
+    "Cos",
+    "Cosh",
+    "Div",
+    "Dropout",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "Greater",
+    "GreaterOrEqual",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "IsInf",
+    "IsNaN",
+    "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "Max",
+    "Mean",
+    "Min",
+    "Mish",
+    "Mod",
+    "Mul",
+    "Neg",
+    "Not",
+    "Or",
+    "PRelu",
+    "Pow",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Shrink",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Sub",
+    "Sum",
+    "Swish",
+    "Tan",
+    "Tanh",
+    "ThresholdedRelu",
+    "Where",
+    "Xor",
+    "QuantizeLinear",
+    "DequantizeLinear",
+];
+
+/// Operators on images and signals whose first axis is that of independent ones.
+pub(super) const OF_IMAGES: &[&str] = &[
+    "AveragePool",
+    "BatchNormalization",
+    "Conv",
+    "ConvInteger",
+    "ConvTranspose",
+    "DepthToSpace",
+    "GlobalAveragePool",
+    "GlobalLpPool",
+    "GlobalMaxPool",
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LRN",
+    "LpPool",
+    "MaxPool",
+    "Resize",
+    "SpaceToDepth",
+];
+
+/// Inputs from that place on say where or how many, and not what; `sizes` of `values.rs` has more of them.
+pub(super) const OF_PLACES: &[(&str, usize)] = &[
+    ("CumSum", 1),
+    ("Pad", 1),
+    ("Reshape", 1),
+    ("Slice", 1),
+    ("Split", 1),
+    ("Squeeze", 1),
+    ("TopK", 1),
+    ("Unsqueeze", 1),
+];
+
+/// The second input of these says which elements, where those of several rows may lie behind each other.
+pub(super) const OF_INDICES: &[&str] =
+    &["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"];
+
+/// Does it compute each element by itself?
+pub(super) fn is_elementwise(operator: &str) -> bool {
+    ELEMENTWISE.contains(&operator)
+}
