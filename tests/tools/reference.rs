@@ -1,7 +1,9 @@
-//! The page of routes against the document of the API, which the server makes of its own list: each has what the other
-//! has.
+//! Pages against what the program says of itself: the routes of its document, the defaults of its flags.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
 
 use crate::support::{Repository, Server, root};
 
@@ -138,4 +140,42 @@ fn short_forms_of_the_page_are_written_out() {
             ("GET", "/v2/cudasharedmemory/x"),
         ],
     );
+}
+
+/// The default of each flag that has one that is written in square brackets.
+fn defaults() -> BTreeMap<String, String> {
+    let help = Command::new(env!("CARGO_BIN_EXE_muster")).arg("--help-all").output().unwrap();
+    let text = String::from_utf8(help.stdout).unwrap();
+    let entries = text.split("\n      --").skip(1);
+    let default = |entry: &str| {
+        let name = entry.split(|it: char| it != '-' && !it.is_ascii_alphanumeric()).next()?;
+        let paragraph = entry.split("\n\n").next()?.trim_end();
+        let (_, default) = paragraph.strip_suffix(']')?.rsplit_once('[')?;
+        Some((format!("--{name}"), default.to_owned()))
+    };
+    entries.filter_map(default).collect()
+}
+
+#[test]
+fn numbers_in_brackets_behind_a_flag_are_its_default() {
+    let defaults = defaults();
+    assert_eq!(defaults.get("--idle-timeout-secs").map(String::as_str), Some("75"));
+    let mut compared = 0;
+    for page in std::fs::read_dir(root("docs/reference")).unwrap() {
+        let page = page.unwrap().path();
+        let text = std::fs::read_to_string(&page).unwrap();
+        let mut rest = &*text;
+        while let Some((_, flag)) = rest.split_once("`--") {
+            rest = flag;
+            let Some((name, behind)) = flag.split_once("` (") else { break };
+            let Some((said, _)) = behind.split_once([')', ';']) else { break };
+            let is_name = name.chars().all(|it| it == '-' || it.is_ascii_lowercase());
+            if is_name && said.starts_with(|it: char| it.is_ascii_digit()) {
+                let (flag, said) = (format!("--{name}"), said.replace(' ', ""));
+                assert_eq!(defaults.get(&flag), Some(&said), "{}: {flag}", page.display());
+                compared += 1;
+            }
+        }
+    }
+    assert!(5 < compared, "{compared} are compared");
 }
