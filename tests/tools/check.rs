@@ -146,6 +146,23 @@ fn the_configuration_of_a_pipeline_is_read_without_a_load() {
 }
 
 #[test]
+fn what_prepares_the_inputs_of_a_pipeline_is_looked_for_without_a_load() {
+    let repository = Repository::new()
+        .copy("sentiment", "model_repository/sentiment")
+        .copy("shapes", "model_repository/shapes")
+        .file("shapes/preprocessor_config.json", r#"{"image_processor_type": "Other"}"#);
+    std::fs::remove_file(repository.at("sentiment/tokenizer.json")).unwrap();
+    let (code, text, _) = check(&[&repository.at("")]);
+    assert_eq!(code, 1, "{text}");
+    for (model, part) in
+        [("sentiment", "tokenizer.json: it is missing"), ("shapes", "preprocessor_config.json")]
+    {
+        let line = line(&text, model);
+        assert!(line.contains("NOT served: ") && line.contains(part), "{line}");
+    }
+}
+
+#[test]
 fn one_file_is_checked_by_itself_and_nothing_is_no_model() {
     let file = root("model_repository/fraud/1/model.onnx").display().to_string();
     let (code, text, _) = check(&[&file]);

@@ -74,6 +74,17 @@ impl Pipeline {
         }
     }
 
+    /// Refuses a folder that would be a pipeline.
+    ///
+    /// # Errors
+    /// The feature that it needs; and when the folder names a task that there is not.
+    pub fn check(folder: &Folder) -> Result<(), FolderError> {
+        match decide(folder, None)? {
+            Decision::Pipeline(task) => Err(missing("its folder", Some(task))),
+            Decision::Tensors(_) => Ok(()),
+        }
+    }
+
     /// Refuses a graph that would be a pipeline by itself; `None` where it would be none.
     ///
     /// # Errors

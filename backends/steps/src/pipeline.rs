@@ -79,6 +79,20 @@ impl Pipeline {
         Ok(Opened::Pipeline(Box::new(Pipeline { kind, files, precision })))
     }
 
+    /// What can be told of a folder without its graph: are the files there that say how inputs are prepared, and are they
+    /// right? Blocking as [`Pipeline::open`].
+    ///
+    /// # Errors
+    /// When one is missing or wrong.
+    pub fn check(folder: &Folder) -> Result<(), FolderError> {
+        let Decision::Pipeline(task) = decide(folder, None)? else { return Ok(()) };
+        match task.medium() {
+            Medium::Text => TextPipeline::check(folder),
+            Medium::Image => ImagePipeline::check(folder),
+            Medium::Audio => SoundPipeline::check(folder),
+        }
+    }
+
     /// From a graph without a folder, whose metadata says what it is for; `None` where it does not. With what was said
     /// over it, `muster.json` in `dir` included.
     ///

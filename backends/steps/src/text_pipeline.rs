@@ -35,6 +35,16 @@ pub struct TextPipeline {
     tokenizer_file: String,
 }
 
+/// The tokenizer of a folder and the name of its file. Blocking.
+///
+/// # Errors
+/// When it is missing or wrong.
+fn tokenizer(folder: &Folder) -> Result<(String, Tokenizer), FolderError> {
+    let (file, bytes) = folder.tokenizer_bytes()?;
+    let tokenizer = Tokenizer::from_bytes(&bytes, &file, folder.sentence.do_lower_case)?;
+    Ok((file, tokenizer))
+}
+
 impl TextPipeline {
     /// From a folder that has been read, its task, and its graph as the engine describes it. Reads `tokenizer.json`.
     /// Blocking: some 100 ms for a large vocabulary.
@@ -47,9 +57,7 @@ impl TextPipeline {
         spec: &ModelSpec,
     ) -> Result<TextPipeline, FolderError> {
         let mut task = plan(folder, task)?;
-        let (file, bytes) = folder.tokenizer_bytes()?;
-        let lower_case = folder.sentence.do_lower_case;
-        let tokenizer = Tokenizer::from_bytes(&bytes, &file, lower_case)?;
+        let (file, tokenizer) = tokenizer(folder)?;
         let special = SpecialTokens::of(&folder.tokenizer_config, &folder.config, &tokenizer);
         let inputs = Inputs::plan(spec, &folder.config, special.pad, &folder.graph)?;
         let outputs = Outputs::plan(spec, &task.head, &folder.graph)?;
@@ -69,6 +77,11 @@ impl TextPipeline {
             .map_err(|error| FolderError::file(&file, error.to_string()))?;
         let parts = Parts { task, tokenizer, inputs, outputs, limits, special, prompt_tokens };
         Ok(TextPipeline { parts, warnings, tokenizer_file: file })
+    }
+
+    /// See [`crate::Pipeline::check`].
+    pub(crate) fn check(folder: &Folder) -> Result<(), FolderError> {
+        tokenizer(folder).map(drop)
     }
 
     /// The task that the folder is for, and what was decided about it.

@@ -45,6 +45,11 @@ pub(crate) struct SoundPipeline {
 }
 
 impl SoundPipeline {
+    /// See [`crate::Pipeline::check`].
+    pub(crate) fn check(folder: &Folder) -> Result<(), FolderError> {
+        extractor(folder).map(drop)
+    }
+
     /// From a folder that has been read, its task, and its graph as the engine describes it.
     ///
     /// # Errors

@@ -47,6 +47,12 @@ pub(crate) struct ImagePipeline {
 }
 
 impl ImagePipeline {
+    /// See [`crate::Pipeline::check`].
+    pub(crate) fn check(folder: &Folder) -> Result<(), FolderError> {
+        // Whether the graph takes bytes is not known here: what only numbers need is not asked for.
+        processor(folder, true).map(drop)
+    }
+
     /// From a folder that has been read, its task, and its graph as the engine describes it.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::{
     repository::local::FoundModel,
 };
 use serving::{config::raw, pipeline::open::overrides};
-use steps::Folder;
+use steps::{Folder, Pipeline};
 
 /// What is known of a version that was not loaded.
 #[derive(Debug)]
@@ -79,7 +79,9 @@ impl Loader {
         }
         if let Some(dir) = self.dir_of_pipeline(load) {
             let overrides = overrides(&self.settings.repository.pipelines);
-            Folder::read(&dir, &overrides).map_err(|it| LoadError::Refused(it.to_string()))?;
+            let folder = Folder::read(&dir, &overrides);
+            let checked = folder.and_then(|it| Pipeline::check(&it));
+            checked.map_err(|it| LoadError::Refused(it.to_string()))?;
         }
         match load.raw {
             Some(raw) if has_all_ports(raw) => {
