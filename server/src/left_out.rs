@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, PortNames};
 
 use crate::features::{self, Feature};
 
@@ -178,7 +178,7 @@ impl Backend for LeftOut {
         Err(BackendError::Load(self.feature.missing()))
     }
 
-    fn check(&self, _: &ModelSource) -> Result<(), BackendError> {
+    fn check(&self, _: &ModelSource) -> Result<PortNames, BackendError> {
         Err(BackendError::Load(self.feature.missing()))
     }
 }

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Places};
+use backend::{Backend, BackendError, EngineDescription, Model, ModelSource, Places, PortNames};
 
 use crate::features::ISOLATION;
 
@@ -112,7 +112,7 @@ impl Backend for InServer {
         Err(BackendError::Load(format!("model '{name}': parameter '{PARAMETER}': {problem}")))
     }
 
-    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+    fn check(&self, source: &ModelSource) -> Result<PortNames, BackendError> {
         self.0.check(source)
     }
 

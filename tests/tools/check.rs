@@ -163,6 +163,27 @@ fn what_prepares_the_inputs_of_a_pipeline_is_looked_for_without_a_load() {
 }
 
 #[test]
+fn names_that_a_graph_has_not_are_found_without_a_load() {
+    let port = |name| format!("{name} {{ name: 'wrong' data_type: TYPE_FP32 dims: 30 }}");
+    let repository = Repository::new()
+        .copy("some", "model_repository/fraud/1")
+        .file("some/config.pbtxt", port("input"))
+        .copy("all", "model_repository/fraud/1")
+        .file("all/config.pbtxt", port("input") + &port("output"));
+    for model in ["some", "all"] {
+        std::fs::create_dir(repository.at(&format!("{model}/1"))).unwrap();
+        let of = |file: &str| repository.at(&format!("{model}/{file}"));
+        std::fs::rename(of("model.onnx"), of("1/model.onnx")).unwrap();
+    }
+    let (code, text, _) = check(&[&repository.at("")]);
+    assert_eq!(code, 1, "{text}");
+    let inputs = "input 'wrong' is not in the model, whose inputs are 'input'";
+    let outputs = "output 'wrong' is not in the model, whose outputs are ";
+    assert!(line(&text, "some").contains(inputs), "{text}");
+    assert!(line(&text, "all").contains(inputs) && line(&text, "all").contains(outputs), "{text}");
+}
+
+#[test]
 fn one_file_is_checked_by_itself_and_nothing_is_no_model() {
     let file = root("model_repository/fraud/1/model.onnx").display().to_string();
     let (code, text, _) = check(&[&file]);

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     About, CallAnswer, CallError, Device, EngineDescription, ModelSource, ModelSpec, NamedTensor,
-    Outage, PartSender, Places, Processes, RunMemory, Signatures, Stop, Turn, WorkerProgram,
+    Outage, PartSender, Places, PortNames, Processes, RunMemory, Signatures, Stop, Turn,
+    WorkerProgram,
 };
 
 /// An engine: it turns files into models.
@@ -26,14 +27,14 @@ pub trait Backend: Send + Sync {
     /// Loads one model version. Blocking.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;
 
-    /// Would the model load, as far as that can be told without loading it? A missing file or library is found.
-    /// Blocking: it may open the library.
+    /// Would the model load, as far as that can be told without loading it? A missing file or library is found, and
+    /// the names that its files say. Blocking: it may open the library.
     ///
     /// # Errors
     /// Those of [`Backend::load`].
-    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+    fn check(&self, source: &ModelSource) -> Result<PortNames, BackendError> {
         let _ = source;
-        Ok(())
+        Ok(PortNames::default())
     }
 
     /// What is to be told of that model's runs before it is loaded. `None`: no more than how long its files are.

@@ -65,8 +65,8 @@ pub use run_memory::{RunMemory, StringMemory};
 pub use shape::{LARGEST_WITHOUT_ZEROS, MOST_EMPTY_PARTS, Shape, SizeMismatch};
 pub use signatures::{NamedSpec, Signatures};
 pub use spec::{
-    Accelerator, Device, GraphRows, Hints, ModelSource, ModelSpec, Placement, TensorHint,
-    TensorSpec, TextCodes,
+    Accelerator, Device, GraphRows, Hints, ModelSource, ModelSpec, Placement, PortNames,
+    TensorHint, TensorSpec, TextCodes,
 };
 pub use staging::Staging;
 pub use stop::{Stop, Waiting};

@@ -51,6 +51,15 @@ pub enum GraphRows {
     Shared(String),
 }
 
+/// The names of a model's inputs and outputs, where its files say them; else none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortNames {
+    /// What clients send.
+    pub inputs: Vec<Arc<str>>,
+    /// What they get.
+    pub outputs: Vec<Arc<str>>,
+}
+
 /// Numbers that stand for texts, as categories of a model's training do.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TextCodes {

@@ -10,7 +10,7 @@ use std::{
 
 use backend::{
     Backend, BackendError, Device, EngineDescription, Foresight, Model, ModelSource, Places,
-    RerunPolicy, WorkerProgram,
+    PortNames, RerunPolicy, WorkerProgram,
 };
 
 use crate::{
@@ -295,7 +295,7 @@ impl Backend for Isolated {
         Ok(Arc::new(IsolatedModel::new(homes, loaded, arena_bytes, stop, rerun)))
     }
 
-    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+    fn check(&self, source: &ModelSource) -> Result<PortNames, BackendError> {
         self.engine.check(source)
     }
 

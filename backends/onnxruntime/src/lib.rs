@@ -58,6 +58,7 @@ use std::{
 
 use backend::{
     Backend, BackendError, EngineDescription, Foresight, Format, Model, ModelSource, Places,
+    PortNames,
 };
 
 use cache::Cache;
@@ -195,13 +196,17 @@ impl Backend for OnnxRuntime {
         Ok(Arc::new(model::OnnxModel::load(runtime, source, terms)?))
     }
 
-    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+    fn check(&self, source: &ModelSource) -> Result<PortNames, BackendError> {
         library::open(self.wanted())?;
         let precision = options::precision_of(&source.options)?;
         let path = model::model_file(&source.path)?;
         match graph::Made::of(&path, precision)? {
-            Some(_) => Ok(()),
-            None => files::ModelFiles::check(&path),
+            Some(_) => Ok(PortNames::default()),
+            None => {
+                files::ModelFiles::check(&path)?;
+                Ok(rows::Structure::of(path.as_path().into())
+                    .map_or_else(|_| PortNames::default(), rows::Structure::ports))
+            }
         }
     }
 

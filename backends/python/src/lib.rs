@@ -14,7 +14,7 @@ mod runtime;
 use std::{path::PathBuf, sync::Arc};
 
 use backend::{
-    Backend, BackendError, EngineDescription, Format, Model, ModelSource, WorkerProgram,
+    Backend, BackendError, EngineDescription, Format, Model, ModelSource, PortNames, WorkerProgram,
 };
 
 use environments::Environments;
@@ -87,18 +87,19 @@ impl Backend for Python {
         Err(BackendError::Load("a model in Python runs in a process of its own only".to_owned()))
     }
 
-    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+    fn check(&self, source: &ModelSource) -> Result<PortNames, BackendError> {
         refuse_code(source)?;
         // An archive is unpacked for a load only.
         let Some(path) = interpreter::find_unpacked(source, self.interpreter.as_deref())? else {
-            return Ok(());
+            return Ok(PortNames::default());
         };
         if self.installs_requirements && Requirements::may_come_with(source) {
-            return Ok(());
+            return Ok(PortNames::default());
         }
         let lacks =
             |it| BackendError::Load(format!("model '{}' is Python code: {it}", source.name));
-        probe::probe(&path).map_err(lacks)
+        probe::probe(&path).map_err(lacks)?;
+        Ok(PortNames::default())
     }
 
     fn program(&self, source: &ModelSource) -> Result<Option<WorkerProgram>, BackendError> {

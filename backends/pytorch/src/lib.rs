@@ -33,7 +33,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
+use backend::{
+    Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places, PortNames,
+};
 
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
@@ -131,8 +133,8 @@ impl Backend for PyTorch {
         Ok(Arc::new(model::TorchModel::load(library, source, path)?))
     }
 
-    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
-        self.open(source).map(drop)
+    fn check(&self, source: &ModelSource) -> Result<PortNames, BackendError> {
+        self.open(source).map(|_| PortNames::default())
     }
 
     fn version(&self) -> Option<String> {

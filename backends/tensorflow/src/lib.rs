@@ -33,7 +33,9 @@ use std::{
 use config::Defaults;
 pub use saved_model::{Look, look};
 
-use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places};
+use backend::{
+    Backend, BackendError, EngineDescription, Format, Model, ModelSource, Places, PortNames,
+};
 
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
@@ -151,10 +153,10 @@ impl Backend for TensorFlow {
         Ok(Arc::new(model::TensorFlowModel::load(source, &folder, &defaults, open)?))
     }
 
-    fn check(&self, source: &ModelSource) -> Result<(), BackendError> {
+    fn check(&self, source: &ModelSource) -> Result<PortNames, BackendError> {
         let folder = saved_model::folder_of(&source.path)?;
         self.open(&folder)?;
-        saved_model::read(&folder).map(drop)
+        saved_model::read(&folder).map(|_| PortNames::default())
     }
 
     fn places(&self) -> Places {

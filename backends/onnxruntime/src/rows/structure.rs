@@ -1,7 +1,9 @@
 //! What a graph consists of, without its weights: nodes, inputs, outputs, and the numbers of small constants. Messages
 //! of `onnx.proto`; whatever is large is passed over.
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, sync::Arc};
+
+use backend::PortNames;
 
 use crate::{
     graph::Graph,
@@ -115,6 +117,12 @@ impl Structure {
             }
         }
         Ok(structure)
+    }
+
+    /// The names of its inputs and outputs.
+    pub(crate) fn ports(self) -> PortNames {
+        let inputs = self.inputs.into_iter().map(|it| it.0.into()).collect();
+        PortNames { inputs, outputs: self.outputs.into_iter().map(Arc::from).collect() }
     }
 
     fn opset_of(&mut self, message: &[u8]) {

@@ -1,7 +1,7 @@
 //! Does a configuration fit the model that was loaded? Names, types and shapes against the engine's
 //! [`ModelSpec`].
 
-use backend::{ModelSpec, TensorSpec};
+use backend::{ModelSpec, PortNames, TensorSpec};
 
 use crate::config::check::{
     report::Report,
@@ -26,8 +26,8 @@ pub(crate) fn fit(
     let outputs = Side { what: "output", specs: &spec.outputs };
     let input_names: Vec<&str> = raw.input.iter().map(|it| it.name.as_str()).collect();
     let output_names: Vec<&str> = raw.output.iter().map(|it| it.name.as_str()).collect();
-    unknown_names(inputs, &input_names, report);
-    unknown_names(outputs, &output_names, report);
+    unknown_names(inputs.what, &inputs.names(), &input_names, report);
+    unknown_names(outputs.what, &outputs.names(), &output_names, report);
     let made_names = server_ports::input_names(raw);
     let given: Vec<&str> = input_names.iter().chain(&made_names).copied().collect();
     missing_inputs(inputs, &given, config.max_batch_size, report);
@@ -65,6 +65,25 @@ pub(crate) fn fit(
 struct Side<'a> {
     what: &'static str,
     specs: &'a [TensorSpec],
+}
+
+impl<'a> Side<'a> {
+    fn names(self) -> Vec<&'a str> {
+        self.specs.iter().map(|it| &*it.name).collect()
+    }
+}
+
+/// Compares the names of a model that is not loaded, as far as its files say them.
+pub(crate) fn fit_names(raw: &RawConfig, ports: &PortNames, report: &mut Report) {
+    let sides = [("input", &ports.inputs), ("output", &ports.outputs)];
+    let inputs: Vec<&str> = raw.input.iter().map(|it| it.name.as_str()).collect();
+    let outputs: Vec<&str> = raw.output.iter().map(|it| it.name.as_str()).collect();
+    for ((what, known), names) in sides.into_iter().zip([inputs, outputs]) {
+        let known: Vec<&str> = known.iter().map(|it| &**it).collect();
+        if !known.is_empty() {
+            unknown_names(what, &known, &names, report);
+        }
+    }
 }
 
 /// Can the model take any number of rows? Only if every tensor that is served begins with a free dimension.
@@ -118,13 +137,11 @@ fn check_batching(config: &ModelConfig, spec: &ModelSpec, report: &mut Report) -
     false
 }
 
-fn unknown_names(side: Side<'_>, names: &[&str], report: &mut Report) {
-    let known: Vec<&str> = side.specs.iter().map(|it| &*it.name).collect();
+fn unknown_names(what: &str, known: &[&str], names: &[&str], report: &mut Report) {
     for name in names.iter().filter(|it| !it.is_empty() && !known.contains(it)) {
         let hint = nearest(name, known.iter().copied())
             .map(|it| format!("; did you mean '{it}'?"))
             .unwrap_or_default();
-        let what = side.what;
         let all: Vec<String> = known.iter().map(|it| format!("'{it}'")).collect();
         report.problem(format!(
             "{what} '{name}' is not in the model, whose {what}s are {}{hint}",

@@ -8,6 +8,7 @@ use crate::{
     config::{
         check::report::{Report, name_of_folder},
         complete::RowsKnown,
+        fit::fit_names,
     },
     load::{
         create_error::{CreateError, said_by_content, told_by_content},
@@ -69,7 +70,7 @@ impl Loader {
         RerunPolicy::of(&source)?;
         let choice = load.choice;
         let said = |it| said_by_content(it, &source, choice, &self.descriptions);
-        load.engine.check(&source).map_err(said)?;
+        let ports = load.engine.check(&source).map_err(said)?;
         if choice.default_model_filename.is_some() && !source.path.exists() {
             let missing = format!("{}: there is no such file", source.path.display());
             return Err(BackendError::Load(missing).into());
@@ -83,22 +84,18 @@ impl Loader {
             let checked = folder.and_then(|it| Pipeline::check(&it));
             checked.map_err(|it| LoadError::Refused(it.to_string()))?;
         }
-        match load.raw {
-            Some(raw) if has_all_ports(raw) => {
-                let completed =
-                    self.complete_with(load, Some(raw), None, RowsKnown::Independent)?;
-                read_labels(&completed.config, &load.found.dir)?;
-                Ok(completed.warnings)
-            }
+        let Some(raw) = load.raw else { return Ok(Vec::new()) };
+        let mut report = Report::default();
+        fit_names(raw, &ports, &mut report);
+        name_of_folder(&mut raw.clone(), &load.found.name, &mut report);
+        let checked = report.into_result(&load.found.name, ()).map_err(LoadError::from)?;
+        if !has_all_ports(raw) {
             // The rest of it is compared with the model.
-            Some(raw) => {
-                let mut report = Report::default();
-                name_of_folder(&mut raw.clone(), &load.found.name, &mut report);
-                let checked = report.into_result(&load.found.name, ()).map_err(LoadError::from)?;
-                Ok(checked.1)
-            }
-            None => Ok(Vec::new()),
+            return Ok(checked.1);
         }
+        let completed = self.complete_with(load, Some(raw), None, RowsKnown::Independent)?;
+        read_labels(&completed.config, &load.found.dir)?;
+        Ok(completed.warnings)
     }
 }
 
