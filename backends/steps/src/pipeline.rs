@@ -79,8 +79,8 @@ impl Pipeline {
         Ok(Opened::Pipeline(Box::new(Pipeline { kind, files, precision })))
     }
 
-    /// What can be told of a folder without its graph: are the files there that say how inputs are prepared, and are they
-    /// right? Blocking as [`Pipeline::open`].
+    /// What can be told of a folder without its graph: are the files there that say how inputs are prepared, and are
+    /// they right? Blocking as [`Pipeline::open`].
     ///
     /// # Errors
     /// When one is missing or wrong.

@@ -13,6 +13,7 @@ mod environment;
 mod flags;
 mod gather;
 mod given;
+mod grammar;
 mod manual;
 mod report;
 mod sources;
