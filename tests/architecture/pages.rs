@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::sources::{read, root};
+use super::sources::{read, root, sources};
 
 /// The longest sentence, in words.
 const LONGEST: usize = 30;
@@ -82,6 +82,15 @@ fn sentences(page: &str) -> Vec<String> {
     sentences
 }
 
+/// The comments of a file of Rust, as a page has them: each is a paragraph or several.
+fn comments(code: &str) -> String {
+    let text = code.lines().map(|line| match line.trim_start().strip_prefix("//") {
+        Some(text) => text.strip_prefix(['/', '!']).unwrap_or(text),
+        None => "",
+    });
+    text.collect::<Vec<_>>().join("\n")
+}
+
 /// Words of a sentence; a link counts by its text.
 fn words(sentence: &str) -> usize {
     let is_word = |it: &&str| it.contains(char::is_alphanumeric) && !it.starts_with("](");
@@ -90,9 +99,20 @@ fn words(sentence: &str) -> usize {
 
 #[test]
 fn no_sentence_of_a_page_is_longer_than_a_reader_can_hold() {
+    let pages = pages();
+    check_sentences(pages.into_iter().filter(|(path, _)| path != "CHANGELOG.md"));
+}
+
+#[test]
+fn no_sentence_of_a_comment_is_longer_either() {
+    check_sentences(sources().into_iter().map(|it| (it.path, comments(&it.text))));
+}
+
+/// Each is a path and its text.
+fn check_sentences(pages: impl Iterator<Item = (String, String)>) {
     let mut long = Vec::new();
-    for (path, page) in pages().iter().filter(|(path, _)| *path != "CHANGELOG.md") {
-        for sentence in sentences(page) {
+    for (path, page) in pages {
+        for sentence in sentences(&page) {
             let count = words(&sentence);
             if LONGEST < count {
                 long.push(format!("{path}: {count} words: {}", sentence.trim()));

@@ -1,5 +1,5 @@
-//! What small bodies become: on every wire and in every format it is counted before it is there, so that 64 such
-//! requests at once take no more memory than the budget and a little.
+//! What small bodies become: on every wire and in every format it is counted before it is there. So 64 such requests at
+//! once take no more memory than the budget and a little.
 //!
 //! The model takes eight elements. What is larger is decoded in full, and then refused for its shape: outputs, which
 //! are not known before the run, have no part in what is measured.

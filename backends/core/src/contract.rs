@@ -145,8 +145,9 @@ pub trait Model: Send + Sync {
         false
     }
 
-    /// May a run of inputs of the same shapes take many times as long as another, as its graph runs parts of itself as
-    /// often as values say, or is as large as they say? No thread that has other work waits for its runs then.
+    /// May a run of inputs of the same shapes take many times as long as another? It may where the graph runs parts of
+    /// itself as often as values say, or is as large as they say. No thread that has other work waits for its runs
+    /// then.
     fn time_follows_values(&self) -> bool {
         false
     }

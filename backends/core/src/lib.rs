@@ -9,9 +9,9 @@
 //! engine on its own thread.
 #![forbid(unsafe_code)]
 
-/// Stack, in bytes, of every thread that loads a model, makes an instance or runs one. Engines recurse over a
-/// model's graph when they compile it, some of them as late as in the first runs, and a deep graph takes more
-/// than the two megabytes of a usual thread: the process would end. Only what is used of a stack takes memory.
+/// Stack, in bytes, of every thread that loads a model, makes an instance or runs one. Engines recurse over a model's
+/// graph when they compile it, some of them as late as in the first runs. A deep graph takes more than the two
+/// megabytes of a usual thread: the process would end. Only what is used of a stack takes memory.
 pub const MODEL_STACK: usize = 64 << 20;
 
 mod calls;

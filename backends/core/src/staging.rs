@@ -11,8 +11,8 @@ const LINE: usize = 64;
 /// Up to here a buffer is kept whatever is asked of it.
 const ALWAYS_KEPT: usize = 1 << 20;
 
-/// A larger one is given back after that many uses in a row which needed less than a quarter of it, so
-/// that one giant batch does not hold its memory for ever.
+/// A larger one is given back after that many uses in a row which needed less than a quarter of it. So one giant batch
+/// does not hold its memory for ever.
 const PATIENCE: u32 = 64;
 
 /// Growing memory for one input of one instance, used again and again. Holds at most 1 MiB or four times what

@@ -1,8 +1,8 @@
 //! What the C library's allocator keeps of memory that was freed, in how many heaps, and from what size on memory is
 //! the system's own.
 
-/// A block of so many bytes or more lies in pages of its own, which take no memory before they are written to, and
-/// which the system has again as soon as the block is freed. A smaller one may lie where another one was.
+/// A block of so many bytes or more lies in pages of its own. These take no memory before they are written to, and the
+/// system has them again as soon as the block is freed. A smaller one may lie where another one was.
 pub const OWN_PAGES: usize = 1 << 20;
 
 /// So much free memory is kept at the end of each of the allocator's heaps, where nothing else gives it back.

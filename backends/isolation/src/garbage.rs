@@ -1,5 +1,5 @@
 //! Tests with made-up bytes: whatever a worker sends, and whatever it writes into shared memory meanwhile, the server
-//! reads nothing outside of that memory, holds no more than there is room for, and does not panic.
+//! does not panic. It reads nothing outside of that memory, and holds no more than there is room for.
 
 use std::{
     io::Write,

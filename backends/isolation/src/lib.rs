@@ -1,5 +1,5 @@
 //! Engines in processes of their own: [`Isolated`] stands in for an engine, and loads each model version in a worker
-//! for each of its devices, a child process that may crash, hang or leak without anything else noticing.
+//! for each of its devices. That is a child process that may crash, hang or leak without anything else noticing.
 //!
 //! A worker is the server's own program, started with the word `worker`; there [`serve`] loads the model with the real
 //! engine and runs batches. The two talk over a Unix socket, and by memory that both sides map, sealed memory files of

@@ -1,5 +1,5 @@
 //! Does it pay to look for a frame for a moment before one sleeps? To sleep and to be woken on another processor takes
-//! each side tens of microseconds, and a look takes a processor for as long as it lasts, where nobody else wants it.
+//! each side tens of microseconds. A look takes a processor for as long as it lasts, where nobody else wants it.
 
 use std::{
     thread,

@@ -49,7 +49,7 @@ pub(crate) struct Counters {
     pub(crate) taken: AtomicU32,
 }
 
-// SAFETY: the memory is there for as long as this value is used, see `new`, and is reached by copies within its bounds,
+// SAFETY: the memory is there for as long as this value is used, see `new`. It is reached by copies within its bounds,
 // by `view`, to whose part nothing in this process writes, or as numbers that anybody may write at any time.
 unsafe impl Send for Pages {}
 // SAFETY: as above.

@@ -151,8 +151,8 @@ impl Supervisor {
     /// The living worker, started where there is none. Blocking.
     ///
     /// # Errors
-    /// [`BackendError::Unavailable`] where too many have died of late, where the files are others than those that were
-    /// loaded first, and where it does not load the model, as what was loaded once may load again.
+    /// [`BackendError::Unavailable`] where too many have died of late, and where the files are others than those that
+    /// were loaded first. Also where it does not load the model, as what was loaded once may load again.
     pub(crate) fn worker(self: &Arc<Self>) -> Result<Arc<Worker>, BackendError> {
         let mut state = self.lock();
         let worker = self.worker_of(&mut state);

@@ -33,8 +33,8 @@ pub(crate) fn temporary() -> PathBuf {
 }
 
 /// The interpreter of that model: the one of its parameter `PYTHON`, that of its environment (`EXECUTION_ENV_PATH`),
-/// that of `venv` or `.venv` in its directory or beside its file, `usual`, that of `VIRTUAL_ENV`, the first `python3`
-/// of `PATH`. Blocking: it may unpack an environment.
+/// that of `venv` or `.venv` in its directory or beside its file. Then `usual`, that of `VIRTUAL_ENV`, the first
+/// `python3` of `PATH`. Blocking: it may unpack an environment.
 ///
 /// # Errors
 /// [`BackendError::Load`] where what is named is not there, and where there is none.

@@ -191,7 +191,7 @@ fn compared(
     Ok(Prepared { rows: rows.collect::<Result<_, _>>()?, context: Context(context) })
 }
 
-/// A text with its prompt, or token ids without one, as a row that becomes a vector, of length one if `normalize`
+/// A text with its prompt, or token ids without one, as a row that becomes a vector. That has length one if `normalize`
 /// says so, and where it says nothing, if the folder does.
 fn vector_row(
     texts: &Texts<'_>,

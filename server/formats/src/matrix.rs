@@ -195,8 +195,8 @@ impl<'s> Matrix<'s> {
     /// Ends a row whose last numbers may be left out: what the model takes beyond it is missing.
     ///
     /// # Errors
-    /// When it has more numbers than the model takes, or too few, the rows become too large, the input's type has no
-    /// value that means missing, or the model takes any number and it has not as many as the first one.
+    /// When it has more numbers than the model takes, or too few. When the rows become too large, or the input's type
+    /// has no value that means missing. When the model takes any number and it has not as many as the first one.
     pub fn end_short_row(&mut self, may_be: LeftOut) -> Result<(), RowError> {
         let given = self.builder.count().saturating_sub(self.ended);
         self.check_columns(given, may_be)?;

@@ -11,10 +11,10 @@ use inference::{
 
 /// The tensor, whose first dimension counts rows, in the shape that the input has.
 ///
-/// A list of scalars is taken for an input of `[1]` (or of any number of ones or open dimensions), a list of lists of
-/// one for an input without dimensions, and the only row of a list for an input of a model that does not batch.
-/// Whatever fits nothing keeps its shape: the check against the signature has the better words. So does everything for
-/// a model whose graph looks at shapes itself.
+/// A list of scalars is taken for an input of `[1]`, or of any number of ones or open dimensions. A list of lists of
+/// one is taken for an input without dimensions. The only row of a list is taken for an input of a model that does not
+/// batch. Whatever fits nothing keeps its shape: the check against the signature has the better words. So does
+/// everything for a model whose graph looks at shapes itself.
 pub fn as_rows(signature: &Signature, port: &Port, tensor: Tensor) -> Tensor {
     let given = tensor.shape().dims();
     let meant: Option<Shape> = match (signature.batches(), given) {

@@ -1,5 +1,5 @@
-//! One inference, between any wire and any engine: the request and its response, the signature of the model that it is
-//! for, everything that can go wrong with it, the record of its way, and permits for the bytes that it takes.
+//! One inference, between any wire and any engine: the request and its response, the signature of its model, everything
+//! that can go wrong with it, the record of its way, and permits for the bytes that it takes.
 #![forbid(unsafe_code)]
 
 pub mod access;

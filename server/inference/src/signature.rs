@@ -41,8 +41,8 @@ pub struct Signature {
     pub named: Option<Named>,
 }
 
-/// The parameter in which a model's configuration and its metadata, as clients see them, say that its rows are not
-/// known to be independent, and whether requests are merged all the same. It is written by the server alone.
+/// The parameter of a model's configuration and metadata, as clients see them, that says why its rows are not known to
+/// be independent. It says, too, whether requests are merged all the same. It is written by the server alone.
 pub const MERGING: &str = "muster_merging";
 
 /// The name of the only signature of a model whose file has no names for them.

@@ -20,8 +20,8 @@ pub struct RunBounds {
 /// The rows that run next, ascending: of the cheapest way to cut everything that waits into runs, the run with row
 /// `oldest` in it. `lengths` are those of the rows that wait, in tokens, at most [`WINDOW`] of them.
 ///
-/// Each run takes as long as its rows and its longest row say, so that of all ways to cut one is the cheapest in which
-/// each run has neighbours by length.
+/// Each run takes as long as its rows and its longest row say. So of all ways to cut one is the cheapest in which each
+/// run has neighbours by length.
 pub fn pack(lengths: &[usize], oldest: usize, costs: &CostTable, bounds: RunBounds) -> Vec<usize> {
     Cut::cheapest(lengths, costs, bounds).run_with(oldest)
 }

@@ -1,5 +1,5 @@
-//! What is made again of a run that has failed, so that only those at fault get its error, and those that nobody waits
-//! for any more are not run again.
+//! What is made again of a run that has failed. Only those at fault get its error, and those that nobody waits for any
+//! more are not run again.
 //!
 //! A row that makes the engine fail would fail its neighbours. The batch is run again in halves: at most `2 ·
 //! log₂(jobs)` extra runs find the row. Where memory was the reason and the halves fit, `memory_bound` bounds later

@@ -12,8 +12,8 @@ const PROCESS: (&str, &str) = ("ISOLATION", "process");
 /// The parameter of one whose process is replaced at 64 MiB, which is more than it needs at first.
 const RECYCLE: (&str, &str) = ("MEMORY_RECYCLE_BYTES", "67108864");
 
-/// The C library keeps a heap for each few threads, which grows to the most that those threads are ever asked for at
-/// once, and which of them are is chance. With one heap memory is that of the requests.
+/// The C library keeps a heap for each few threads. It grows to the most that those threads are ever asked for at once,
+/// and which of them are is chance. With one heap memory is that of the requests.
 const ONE_ARENA: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
 
 /// Memory of the group of the server and of its models' processes, where a group can be made. All models take a fourth

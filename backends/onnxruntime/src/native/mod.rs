@@ -1,8 +1,8 @@
 //! The part of ONNX Runtime's C table that this engine uses, as Rust types that own what they point to.
 //!
-//! `ort` opens the library and makes its environment. From there on its safe layer is left: it refuses
-//! strings with a NUL, panics at types of graph inputs that a model file is free to have, and allocates
-//! and asks for more at each run than the run of a small model costs.
+//! `ort` opens the library and makes its environment. From there on its safe layer is left: it refuses strings with a
+//! NUL, and panics at types of graph inputs that a model file is free to have. At each run it allocates and asks for
+//! more than the run of a small model costs.
 
 mod arena;
 mod idle;

@@ -116,8 +116,8 @@ impl Value<'static> {
     /// Number of the element type, and shape. An error where it is no tensor.
     pub(crate) fn type_and_shape(&self) -> Result<(i32, &[i64])> {
         let (mut element, mut dims, mut rank) = (0i32, ptr::null(), 0);
-        // SAFETY: the value is alive; a C enum is written where an `i32` is, then pointer and length of
-        // the dimensions, which live as long as the value and may be null when there are none.
+        // SAFETY: the value is alive; a C enum is written where an `i32` is, then pointer and length of the dimensions.
+        // These live as long as the value and may be null when there are none.
         unsafe {
             check((self.table.GetTensorElementTypeAndShapeDataReference)(
                 self.pointer(),

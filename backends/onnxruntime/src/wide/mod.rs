@@ -1,7 +1,7 @@
 //! Runs with more threads than the instance's share of the processors, for when nothing else is to be run.
 //!
 //! A pool of threads belongs to a session, so there is a second one of the same graph. It is made in the background
-//! once such runs have come for a while and take long enough to be divided, and is used where runs of either session
+//! once such runs have come for a while and take long enough to be divided. It is used where runs of either session
 //! have given the same bytes, and it was sooner. Its threads spin for a moment before they sleep: inside a run
 //! operators follow each other within microseconds, and a client that sends one request after the other has the next
 //! run begin soon after the last.

@@ -286,8 +286,8 @@ struct Receiver {
 
 /// Takes one output. Does not panic: there is nothing in it that could.
 unsafe extern "C" fn give(receiver: *mut c_void, output: *const Output) {
-    // SAFETY: the plugin hands back the pointer that it was given with this function, which is to a
-    // `Receiver` that nobody uses meanwhile, and an output that is valid during the call.
+    // SAFETY: the plugin hands back the pointer that it was given with this function, which is to a `Receiver` that
+    // nobody uses meanwhile. The output that it hands over is valid during the call.
     let (receiver, output) = unsafe { (&mut *receiver.cast::<Receiver>(), &*output) };
     // SAFETY: valid during the call.
     let dims = unsafe { slice(output.dims, output.rank as usize) };

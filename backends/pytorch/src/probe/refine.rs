@@ -36,8 +36,8 @@ fn alternatives(sample: &Sample, line: &str) -> Vec<Sample> {
     found
 }
 
-/// "expected scalar type Long but found Float", "mat1 and mat2 must have the same dtype, but got Float and
-/// Half", "Input type (float) and bias type (c10::Half) should be the same", "indices to have one of the
+/// "expected scalar type Long but found Float"; "mat1 and mat2 must have the same dtype, but got Float and
+/// Half"; "Input type (float) and bias type (c10::Half) should be the same"; "indices to have one of the
 /// following scalar types: Long, Int".
 fn of_type(sample: &Sample, line: &str) -> Option<Sample> {
     let wanted = after(line, "scalar types: ")

@@ -3,10 +3,11 @@
 //!
 //! A leaf is reached with a product of one factor for each feature on its path: 1 or 0 where the feature is known, and
 //! the product of its shares where it is not. The contribution of a feature is an integral over `t` of the product of
-//! all other factors, each `t` times what it is when known and `1 - t` times what it is when not: a polynomial, so that
-//! a sum over a few points is exact. Products go down the tree, their sums over leaves go up, and each split takes its
-//! feature's part out by one division. That takes work in proportion to the nodes and half the depth of a tree, and all
-//! terms of a sum have the sign of their leaf. No call nests: a stack of at most as many frames as the tree is deep.
+//! all other factors. Each of them is `t` times what it is when known and `1 - t` times what it is when not: a
+//! polynomial, so that a sum over a few points is exact. Products go down the tree, their sums over leaves go up, and
+//! each split takes its feature's part out by one division. That takes work in proportion to the nodes and half the
+//! depth of a tree, and all terms of a sum have the sign of their leaf. No call nests: a stack of at most as many
+//! frames as the tree is deep.
 
 use crate::forest::{
     document::{Comparison, Linear},

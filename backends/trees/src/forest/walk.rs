@@ -1,8 +1,8 @@
 //! Rows go through trees to leaves. Eight walks at a time, so that the processor has something to do while it waits for
 //! the nodes of one of them. Pure.
 //!
-//! A walk takes a step for each level of its tree, and stays where it is once it stands on a leaf, so that no step
-//! depends on a guess of the processor.
+//! A walk takes a step for each level of its tree, and stays where it is once it stands on a leaf. So no step depends
+//! on a guess of the processor.
 
 use crate::forest::{
     category::CategorySets,

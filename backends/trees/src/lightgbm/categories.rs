@@ -23,7 +23,7 @@ pub(super) fn features(infos: &str) -> Vec<usize> {
 ///
 /// The lists are in the order of the features. Columns whose categories have an order have one, too, and are compared
 /// as numbers: where there are more lists than features that the file calls categories, which belongs to which is not
-/// said, and each feature takes as many codes as the longest list has.
+/// said. Each feature then takes as many codes as the longest list has.
 pub(super) fn read(lines: Lines<'_>, split: &[usize]) -> Vec<NamedCategories> {
     let (mut lists, mut named) = (Vec::new(), Vec::new());
     for line in lines {

@@ -155,8 +155,8 @@ impl Others {
 pub const TELLING: &str =
     "variables with no setting of their own, which tell whose container is meant";
 
-/// What became of foreign variables: a line for those that were applied, one for those that are only noted,
-/// one for those without effect, one for those that tell whose container is meant, one for the unknown ones.
+/// What became of foreign variables: a line each for those that were applied, are only noted, have no effect, tell
+/// whose container is meant, or are unknown.
 pub(crate) fn write_notices(environment: &dyn Environment, sources: &mut Sources<'_>) {
     let given = sources.given();
     let mut applied: Vec<String> = given

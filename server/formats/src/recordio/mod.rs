@@ -33,9 +33,9 @@ const VALUES: &str = "values";
 /// may have fewer columns than the model, as far as the last ones may be `left_out`.
 ///
 /// # Errors
-/// When a frame or a record is broken, is a part of a larger one, has no such feature, one that is no
-/// tensor, or another number of columns than the first: [`Error::InvalidRequest`], which names the record, counted
-/// from 1. When rows have not the model's columns: [`Error::InvalidInput`].
+/// When a frame or a record is broken, or is a part of a larger one. When it has no such feature, one that is no
+/// tensor, or another number of columns than the first: [`Error::InvalidRequest`], which names the record, counted from
+/// one. When rows have not the model's columns: [`Error::InvalidInput`].
 pub fn decode(
     signature: &Signature,
     missing: MissingValue,

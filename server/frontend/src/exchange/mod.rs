@@ -1,8 +1,9 @@
 //! The way of a request from its head to the end of its reply, once for every wire: admit, receive, inflate, take room,
 //! decode, attach shared memory, run, store, encode, compress.
 //!
-//! HTTP, gRPC, TensorFlow Serving's gRPC, messages of a WebSocket and asynchronous invocations differ in the source
-//! of their bytes ([`intake::Source`]), in their encoding ([`Codec`]), and in the code that writes the [`Answer`].
+//! HTTP, gRPC, TensorFlow Serving's gRPC, messages of a WebSocket and asynchronous invocations differ in three things.
+//! These are the source of their bytes ([`intake::Source`]), their encoding ([`Codec`]), and the code that writes the
+//! [`Answer`].
 //!
 //! A request goes to the pool of its I/O thread at most once before the run and at most once after it.
 //!

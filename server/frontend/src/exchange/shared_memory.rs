@@ -27,7 +27,7 @@ pub struct Windows {
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part that is
-/// not inside its region, or too large for one request, and for an input that cannot be read or is no such tensor;
+/// not inside its region, or too large for one request. Also for an input that cannot be read or is no such tensor;
 /// [`Error::OutOfBudget`].
 pub fn attach(
     memory: &SharedMemory,

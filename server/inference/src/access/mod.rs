@@ -104,10 +104,10 @@ impl Access {
     /// answered?
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] without a token, or with one that is unknown; [`Error::Forbidden`] where it is
-    /// not enough, and for what changes the server and is asked for by a browser's page of another site, or of a name
-    /// that may lead anywhere; for a restriction that is not met, [`Error::Forbidden`] on HTTP and
-    /// [`Error::Unavailable`] on gRPC.
+    /// [`Error::Unauthenticated`] without a token, or with one that is unknown; [`Error::Forbidden`] where it is not
+    /// enough. Also for what changes the server, if a browser's page of another site asks for it, or one of a name that
+    /// may lead anywhere; for a restriction that is not met, [`Error::Forbidden`] on HTTP and [`Error::Unavailable`] on
+    /// gRPC.
     pub fn check<'a>(
         &self,
         need: Need,

@@ -116,8 +116,8 @@ fn file_of_format<'a>(usual: &str, found: VersionFiles<'a>, engines: &Engines) -
     other_of_format(&format, found).or_else(|| format.other_files.iter().find(is_other).copied())
 }
 
-/// A file with another name than the usual one: by the format's other names, else the first of those that are one
-/// model together, else the only one with its ending, else the only one that is of the format by its bytes.
+/// A file with another name than the usual one: by the format's other names, else the first of those that are one model
+/// together. Else it is the only one with its ending, or the only one that is of the format by its bytes.
 fn other_of_format<'a>(format: &Format, found: VersionFiles<'a>) -> Option<&'a str> {
     let has_content = |file: &str| has_content(file, format, found);
     let named = |name: &&str| found.files.iter().find(|it| it == name);

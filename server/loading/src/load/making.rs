@@ -386,7 +386,7 @@ impl Loader {
     }
 }
 
-/// The names that the model's file has for the elements of a row, where a row has as many of them, and the texts that
+/// The names that the model's file has for the elements of a row, where a row has as many of them. And the texts that
 /// some of them may be given as.
 fn name_columns(inputs: &mut [Port], spec: &ModelSpec) {
     for port in inputs {

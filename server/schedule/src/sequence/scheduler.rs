@@ -79,7 +79,7 @@ impl SequenceScheduler {
     /// Runs one request of a sequence, after the earlier ones.
     ///
     /// # Errors
-    /// When it belongs to no sequence or is none of this model, when its sequence finds no seat in time or is
+    /// When it belongs to no sequence or is none of this model. When its sequence finds no seat in time or is
     /// cancelled, when it is late, or its run fails.
     ///
     /// # Cancel safety

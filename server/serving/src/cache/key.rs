@@ -1,8 +1,8 @@
 //! What an answer is found by: a digest of everything that it depends on. Pure.
 //!
 //! BLAKE3, of 256 bits, and not a faster hash without a claim against collisions: hits are not compared with the
-//! request that made them, so a client that can make two requests collide can make the server give one client the
-//! answer meant for another. In Redis, keys are shared by processes, so that a secret one would not do either.
+//! request that made them. A client that can make two requests collide can make the server give one client the answer
+//! meant for another. In Redis, keys are shared by processes, so that a secret one would not do either.
 
 use backend::Tensor;
 

@@ -1,5 +1,5 @@
-//! Data capture: requests to `/invocations`, and to the addresses of other servers of texts, written down with their
-//! replies as SageMaker's data capture does, so that what watches a model's data on the platform finds it here.
+//! Data capture: requests to `/invocations`, and to the addresses of other servers of texts, are written down with
+//! their replies. SageMaker's data capture does so, and what watches a model's data on the platform finds it here.
 //!
 //! Requests are chosen by their ids; a thread writes them, behind a bounded queue: where that is full, or memory for it
 //! is spent, a record is dropped and counted. No request waits for a disk, and none fails because of one.

@@ -1,5 +1,5 @@
-//! The log: one line for each event, as text or JSON, by way of a bounded queue and a thread of its own,
-//! so that a reader that stops reading never stops a request.
+//! The log: one line for each event, as text or JSON. They go by way of a bounded queue and a thread of its own, so
+//! that a reader that stops reading never stops a request.
 //!
 //! Warnings and errors go to standard error, the rest to standard output, or all of it to a file. Lines
 //! that find their queue full are dropped and counted; the count is logged once there is room again.

@@ -113,9 +113,9 @@ impl fmt::Display for DataType {
 pub enum Fill {
     /// Zeros, `false`, empty strings.
     Zeros,
-    /// Floats in `[0, 1)` with all their digits, integers in `0..100` (small enough to be an index into
-    /// most vocabularies), strings of eight letters, a picture for an input of strings that is called `image`, a sound
-    /// for one that is called `audio`; the same for the same seed.
+    /// Floats in `[0, 1)` with all their digits; integers in `0..100`, small enough to be an index into most
+    /// vocabularies; strings of eight letters. An input of strings that is called `image` gets a picture, one that is
+    /// called `audio` a sound; the same for the same seed.
     Random(u64),
     /// Each element is this: a number, `true` or `false`, or for strings the text itself.
     Value(String),

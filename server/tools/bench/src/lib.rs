@@ -5,11 +5,10 @@
 //! over non-blocking sockets and gives a [`Report`]. [`compare`] runs two plans in interleaved blocks and
 //! gives ratios with intervals.
 //!
-//! Two loops, because they answer different questions. In the *closed* loop each connection sends its
-//! next request when the reply has been read: it finds a server's capacity and hides its stalls, since a
-//! server that stands still is sent nothing. In the *open* loop requests are due at times that the server
-//! has no say in, and latency counts from the moment a request was due, also while it waits for a free
-//! connection: it shows what users see.
+//! Two loops, because they answer different questions. In the *closed* loop each connection sends its next request when
+//! the reply has been read: it finds a server's capacity and hides its stalls, since a server that stands still is sent
+//! nothing. In the *open* loop requests are due at times that the server has no say in. Latency counts from the moment
+//! a request was due, also while it waits for a free connection: it shows what users see.
 //!
 //! The library speaks only the wire: it shares no code with any server, but for what says which machine this is.
 #![forbid(unsafe_code)]

@@ -64,8 +64,8 @@ impl Request {
     /// The same with one more header.
     ///
     /// # Errors
-    /// When `name` is no token, `value` holds a control character, or the header is one of the two that
-    /// are added when the request is sent, or `Transfer-Encoding`, which would contradict them.
+    /// When `name` is no token, or `value` holds a control character. When the header is one of the two that are added
+    /// when the request is sent, or `Transfer-Encoding`, which would contradict them.
     pub fn header(mut self, name: &str, value: &str) -> Result<Request, Error> {
         let token = |it: u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it);
         let own = ["host", "content-length", "transfer-encoding"];

@@ -1,7 +1,7 @@
 //! What happens over the time of a run: a sample each second, and a window for each number of users.
 //!
 //! Requests are counted into the sample that is open. A sample that ends is added to the counts of the run, and to
-//! those of its window where the window has settled, so that a request costs one entry and is in no sample twice.
+//! those of its window where the window has settled. So a request costs one entry and is in no sample twice.
 
 use std::{
     collections::VecDeque,

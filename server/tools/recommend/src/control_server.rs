@@ -1,7 +1,7 @@
 //! The operations over HTTP: `POST /` with the header `X-Amz-Target`.
 //!
-//! A page in a browser cannot ask for them: the header needs a permission that is never given, and a page that comes
-//! from here by a name of its own, which does not need one, says that name as `Host`.
+//! A page in a browser cannot ask for them: the header needs a permission that is never given. A page that comes from
+//! here by a name of its own does not need one, and says that name as `Host`.
 
 use std::{
     convert::Infallible,

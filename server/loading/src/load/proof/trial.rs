@@ -30,8 +30,8 @@ pub(super) const ROWS: [Loudness; 7] = [
 /// Rows that a recipe has to have, and that are looked at first: they are ordinary.
 pub(super) const NEEDED: usize = 2;
 
-/// Where a row that is so much louder takes so many times longer, what it says is how much there is to do, and no row
-/// that is louder still is made.
+/// Where a row that is so much louder takes so many times longer, what it says is how much there is to do. No row that
+/// is louder still is made.
 pub(super) const LONGER: u32 = 8;
 pub(super) const MUCH: Duration = Duration::from_millis(2);
 

@@ -62,8 +62,8 @@ impl std::fmt::Display for WantedModel {
 /// The model for what is wanted. `named` is the name in the body.
 ///
 /// # Errors
-/// [`Error::NotFound`] where several models have the task and none of them is named, [`Error::NoSuchTask`] where the
-/// named one has it not or none has it, and why a named model cannot answer.
+/// [`Error::NotFound`] where several models have the task and none of them is named. [`Error::NoSuchTask`] where the
+/// named one has it not, or none has it. And why a named model cannot answer.
 pub async fn choose(
     service: &TextService<'_>,
     wanted: WantedModel,

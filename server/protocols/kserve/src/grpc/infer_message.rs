@@ -72,8 +72,8 @@ impl<'a> Target<'a> {
         Names { model: place(self.model), version: place(self.version) }
     }
 
-    /// Bytes of the fields at the start of a message, of which all or only the first bytes are there, up to the first
-    /// one that is no part of the target; 0 where they do not name a model.
+    /// Bytes of the fields at the start of a message, up to the first one that is no part of the target. All or only
+    /// the first bytes of it are there; 0 where they do not name a model.
     pub fn length(start: &[u8]) -> usize {
         let mut length = 0;
         let mut names_model = false;

@@ -25,7 +25,7 @@ use serving::LoadOverride;
 const FILE: &str = "file:";
 
 /// Bytes that a parameter of a load takes at most beside its texts: its place in the nodes of a map, of which more than
-/// a third is in use, and in the list of files, of which there are two while it grows.
+/// a third is in use. And its place in the list of files, of which there are two while it grows.
 const OF_ONE: usize =
     3 * size_of::<(String, ModelRepositoryParameter)>() + 3 * size_of::<(String, Bytes)>();
 

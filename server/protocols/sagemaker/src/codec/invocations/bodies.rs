@@ -20,9 +20,9 @@ use inference::{
     task::Medium,
 };
 
-/// Rows of fields. A first record of names is one in the dialects that have no other, else where it has the names of
-/// inputs, or `inputs`, which is Hugging Face's name of a text; in its dialect also where words take the place of
-/// numbers. A pipeline answers all of them as it does a list in JSON.
+/// Rows of fields. A first record of names is one in the dialects that have no other. Else it is one where it has the
+/// names of inputs, or `inputs`, which is Hugging Face's name of a text; in its dialect also where words take the place
+/// of numbers. A pipeline answers all of them as it does a list in JSON.
 pub(super) fn csv(
     signature: &Signature,
     invocation: &Invocation,
