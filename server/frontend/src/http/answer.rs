@@ -53,8 +53,10 @@ pub struct Unread;
 /// Reads and drops the rest of a refused request, so that the client gets to read `response`, which is marked with
 /// [`Unread`].
 pub fn forget(parts: &Parts, body: Incoming, response: &mut Response<Segments>) {
+    let (status, is_read) = (response.status(), body.is_end_stream());
+    let is_refused = status.is_client_error() || status.is_server_error();
     // A client that sent `Expect: 100-continue` has its answer now, and sends no body.
-    if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
+    if is_refused && !is_read && !parts.headers.contains_key(EXPECT) {
         response.extensions_mut().insert(Unread);
         tokio::spawn(body::discard(body));
     }

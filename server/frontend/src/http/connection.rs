@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, PoisonError},
     task::Poll,
     time::{Duration, Instant},
@@ -10,7 +10,7 @@ use std::{
 
 use hyper::{
     Request, Response, StatusCode, Version,
-    body::Incoming,
+    body::{Body, Incoming},
     header::{CONNECTION, HeaderValue},
     server::conn::http1,
     service::service_fn,
@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    answer::Unread,
+    answer::{self, Unread},
     body::Segments,
     framing::{self, Look},
     front::HttpFront,
@@ -31,6 +31,7 @@ use super::{
     progress::Progress,
     protocol::Protocol,
     refusal, respond,
+    self_wakes::{self, SelfWakes, Woken},
     service::{Listener, Service},
     timeouts::TimedStream,
     websocket::{self, Opening},
@@ -202,8 +203,9 @@ where
     let opened = Mutex::new(None);
     let ids = front.service.serving.request_ids.source();
     let memo = Arc::new(BodyMemo::default());
+    let wakes = Arc::new(SelfWakes::default());
     let answer = service_fn(|request: Request<Incoming>| {
-        let (opened, ids, memo) = (&opened, &ids, &memo);
+        let (opened, ids, memo, wakes) = (&opened, &ids, &memo, &wakes);
         async move {
             progress.busy();
             if request.extensions().get::<OnUpgrade>().is_some() {
@@ -211,7 +213,7 @@ where
                 progress.stay_for_good();
             }
             let _idle = IdleAtEnd(progress);
-            let (parts, body) = request.into_parts();
+            let (parts, mut body) = request.into_parts();
             let Look { name, framing } = framing::look(parts.version, &parts.headers);
             let id = ids.name(name);
             let parts = Parts::of_connection(parts, id, memo);
@@ -219,13 +221,21 @@ where
                 Ok(()) => {
                     // Interim replies came with HTTP/1.1.
                     let is_newest = parts.version == Version::HTTP_11;
-                    tokio::select! {
-                        biased;
-                        response = front.answer(&parts, body) => response,
-                        () = watched.departed(BEFORE_A_REPLY, || is_newest && !progress.is_writing()) => {
-                            return Err(Departed);
+                    let (mut response, was_woken) = {
+                        let mut answer = pin!(front.answer(&parts, &mut body));
+                        tokio::select! {
+                            biased;
+                            answered = wakes.keep(answer.as_mut()) => answered,
+                            () = watched.departed(BEFORE_A_REPLY, || is_newest && !progress.is_writing()) => {
+                                return Err(Departed);
+                            }
                         }
+                    };
+                    if was_woken && !body.is_end_stream() {
+                        self_wakes::wake().await;
                     }
+                    answer::forget(&parts, body, &mut response);
+                    response
                 }
                 Err(error) => ambiguous(&front.service, error),
             };
@@ -252,7 +262,8 @@ where
     // the reply to a head that cannot be read.
     let mut builder = http1::Builder::new();
     builder.half_close(true);
-    let mut connection = builder.serve_connection(TokioIo::new(stream), answer).with_upgrades();
+    let connection = builder.serve_connection(TokioIo::new(stream), answer).with_upgrades();
+    let mut connection = Woken::new(connection, wakes.clone());
     let ended = tokio::select! {
         biased;
         ended = &mut connection => ended,
@@ -262,10 +273,10 @@ where
         }
         () = rest(progress) => {
             // hyper ends without a read if it waits for a head, and else at the end of what it is at.
-            Pin::new(&mut connection).graceful_shutdown();
+            Pin::new(&mut connection.future).graceful_shutdown();
             match look(Pin::new(&mut connection)).await {
                 Poll::Ready(Ok(())) if progress.is_at_rest() => {
-                    let parts = connection.into_parts()?;
+                    let parts = connection.future.into_parts()?;
                     return Some(parts.io.into_inner().rest(parts.read_buf));
                 }
                 Poll::Ready(ended) => ended,
@@ -282,7 +293,7 @@ where
             }
             // A request came at the last moment. It is answered.
             progress.set_at_rest(false);
-            Pin::new(&mut connection).graceful_shutdown();
+            Pin::new(&mut connection.future).graceful_shutdown();
             connection.await
         }
         () = guard.closing() => match last_requests(Pin::new(&mut connection), progress).await {
@@ -291,7 +302,7 @@ where
                 // A request in flight is answered; an idle connection closes now, and one with a part of a head.
                 progress.set_at_rest(false);
                 progress.wait_for_no_head();
-                Pin::new(&mut connection).graceful_shutdown();
+                Pin::new(&mut connection.future).graceful_shutdown();
                 connection.await
             }
         },

@@ -4,7 +4,7 @@ use hyper::{Method, Response, body::Incoming};
 
 use super::{
     address::{RequestHead, unknown},
-    answer::{self, forget},
+    answer,
     body::Segments,
     cors,
     failed::Failed,
@@ -44,8 +44,8 @@ impl<P: Protocol> HttpFront<P> {
         Some(self.protocols.need(&operation, &parts.method))
     }
 
-    /// Answers a request.
-    pub async fn answer(&self, parts: &Parts, mut body: Incoming) -> Response<Segments> {
+    /// Answers a request. Whatever is left of its body is for [`answer::forget`].
+    pub async fn answer(&self, parts: &Parts, body: &mut Incoming) -> Response<Segments> {
         let HttpFront { service, protocols } = self;
         let head = RequestHead::of(parts);
         if *head.method == Method::OPTIONS
@@ -61,7 +61,7 @@ impl<P: Protocol> HttpFront<P> {
             Ok(operation) => {
                 let need = protocols.need(&operation, &parts.method);
                 let outcome = match service.check(need, &parts.headers) {
-                    Ok(()) => protocols.answer(service, &operation, parts, &mut body).await,
+                    Ok(()) => protocols.answer(service, &operation, parts, body).await,
                     Err(error) => Err(error.into()),
                 };
                 (Some(operation), outcome)
@@ -70,16 +70,12 @@ impl<P: Protocol> HttpFront<P> {
         };
         let operation = operation.as_ref();
         let label = protocols.label(operation, &head);
-        let mut response = outcome.unwrap_or_else(|failure| {
+        let response = outcome.unwrap_or_else(|failure| {
             answer::failed(service, parts, &failure, |failed: &Failed<'_>| {
                 protocols.failure(service, operation, failed)
             })
         });
-        let status = response.status();
-        if status.is_client_error() || status.is_server_error() {
-            forget(parts, body, &mut response);
-        }
-        service.serving.metrics.http(label, status.as_u16());
+        service.serving.metrics.http(label, response.status().as_u16());
         response
     }
 

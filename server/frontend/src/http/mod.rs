@@ -25,6 +25,7 @@ mod refusal;
 pub mod respond;
 pub mod routes;
 pub mod schemas;
+mod self_wakes;
 mod server_timing;
 pub mod service;
 mod timeouts;

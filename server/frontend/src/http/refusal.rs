@@ -22,6 +22,7 @@ use hyper_util::rt::TokioIo;
 use tokio::{io::AsyncWriteExt, net::TcpStream, sync::SemaphorePermit, time::timeout};
 
 use super::{
+    answer,
     body::Segments,
     framing,
     front::HttpFront,
@@ -83,7 +84,7 @@ pub async fn refuse<P: Protocol>(
     let answer = service_fn(|request: Request<Incoming>| {
         let (front, error, is_at_work, ids) = (&front, &error, &is_at_work, &ids);
         async move {
-            let (parts, body) = request.into_parts();
+            let (parts, mut body) = request.into_parts();
             let id = ids.name(framing::look(parts.version, &parts.headers).name);
             let parts = Parts::new(parts, id);
             let need = front.need(&parts);
@@ -93,8 +94,9 @@ pub async fn refuse<P: Protocol>(
             let mut response = match is_health || administers.is_some() {
                 true => {
                     is_at_work.store(administers.is_some(), Relaxed);
-                    let response = front.answer(&parts, body).await;
+                    let mut response = front.answer(&parts, &mut body).await;
                     is_at_work.store(false, Relaxed);
+                    answer::forget(&parts, body, &mut response);
                     response
                 }
                 false => out_of_places(error),
