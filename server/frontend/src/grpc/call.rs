@@ -50,7 +50,10 @@ pub fn serve<S: Services>(
         };
         let Some(response) = response else { return };
         let (mut parts, reply) = response.into_parts();
-        parts.headers.insert(X_REQUEST_ID, given.id.value());
+        let mut id = given.id.value();
+        // No two calls have the same: HPACK's table is for what comes again.
+        id.set_sensitive(true);
+        parts.headers.insert(X_REQUEST_ID, id);
         if let Err(error) = reply.send(Response::from_parts(parts, ()), respond).await {
             tracing::debug!(%error, "a reply was not taken");
         }

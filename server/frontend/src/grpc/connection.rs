@@ -84,7 +84,10 @@ pub async fn serve<S, V>(
                 if room.follow(&mut connection, &activity) == Fate::Leaves {
                     return Poll::Ready(Step::Obey(Order::Retire));
                 }
-                match connection.poll_accept(context) {
+                // After the answers this looks again before it waits. So h2 need not wake the task to say that there
+                // are replies to be written.
+                let mut at_once = Context::from_waker(Waker::noop());
+                match connection.poll_accept(if some { &mut at_once } else { context }) {
                     Poll::Pending if some => Poll::Ready(Step::Answer),
                     accepted => accepted.map(Step::Begin),
                 }

@@ -45,7 +45,8 @@ pub struct Messages<'l> {
     limits: &'l Limits,
     /// Those who give way where calls are short of memory.
     calls: Arc<Yielding>,
-    under_way: Arc<UnderWay>,
+    /// `None` before the first request of a stream.
+    under_way: Option<Arc<UnderWay>>,
 }
 
 /// The requests of one call that are being answered.
@@ -101,8 +102,8 @@ impl<'l> Messages<'l> {
     }
 
     /// Counts the last message among those that are being answered: until it is, the call is not silent.
-    pub fn begin_answer(&self) -> OneUnderWay {
-        self.under_way.begin()
+    pub fn begin_answer(&mut self) -> OneUnderWay {
+        self.under_way.get_or_insert_default().begin()
     }
 
     /// The message of a call that has exactly one.
@@ -152,7 +153,7 @@ impl<'l> Messages<'l> {
         while self.rest.len() < PREFIX {
             let data = match &mut clock {
                 Some(clock) => clock.next(&mut self.body).await?,
-                None => silence(&mut self.body, &self.calls, &self.under_way).await?,
+                None => silence(&mut self.body, &self.calls, self.under_way.as_deref()).await?,
             };
             let Some(data) = data else {
                 if self.rest.is_empty() {
@@ -233,12 +234,14 @@ impl<'l> Messages<'l> {
 async fn silence(
     source: &mut impl Source,
     calls: &Arc<Yielding>,
-    under_way: &UnderWay,
+    under_way: Option<&UnderWay>,
 ) -> Result<Option<Bytes>, Error> {
     let mut next = std::pin::pin!(source.next());
     // No request begins meanwhile: whoever begins them waits here.
     let long = async {
-        under_way.over().await;
+        if let Some(under_way) = under_way {
+            under_way.over().await;
+        }
         tokio::time::sleep(QUICK).await;
     };
     tokio::select! {
@@ -314,7 +317,7 @@ mod tests {
         let (calls, under_way) = (Arc::<Yielding>::default(), Arc::<UnderWay>::default());
         let running = [(); 2].map(|()| under_way.begin());
         let mut silent = Silent;
-        let mut silence = std::pin::pin!(silence(&mut silent, &calls, &under_way));
+        let mut silence = std::pin::pin!(silence(&mut silent, &calls, Some(&*under_way)));
         let mut after = async |time: Duration| {
             let ended = tokio::time::timeout(time, silence.as_mut()).await;
             assert!(ended.is_err(), "{ended:?}");
