@@ -33,6 +33,7 @@ mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
     feature = "trees"
 )))]
 mod left_out; // a build without any feature
+mod remembered; // requests that are alike, over one connection
 mod shared_memory; // inputs and outputs in memory that clients share
 mod statistics;
 mod streaming; // replies that are streams, and large ones
