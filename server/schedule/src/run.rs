@@ -265,24 +265,22 @@ fn execute(
     let ran = Instant::now();
     // What it has waited for a process to run in is not the model's time.
     let running = ran.min(running + stop.waited(ran).saturating_sub(waited_before));
-    let shares = results.shares(context, jobs, rows)?;
-    let timings = Timings {
+    let mut timings = Timings {
         started,
         queue: Duration::ZERO,
         prepare: Duration::ZERO,
         rows: Duration::ZERO,
         input: running - started,
         infer: ran - running,
-        output: ran.elapsed(),
+        output: Duration::ZERO,
         batch_rows: rows,
         turn: instance.last_turn(),
     };
+    let mut answers = results.answers(context, jobs, timings)?;
+    timings.output = ran.elapsed();
+    answers.iter_mut().flatten().for_each(|it| it.timings = timings);
     observe(Execution::Ran(&timings));
-    let done = |it: CallAnswer| {
-        let CallAnswer { outputs, parameters } = it;
-        Done { outputs, parameters, timings }
-    };
-    Ok(shares.into_iter().map(|it| it.map(done)).collect())
+    Ok(answers)
 }
 
 /// What an instance has given for a batch.
@@ -294,22 +292,22 @@ enum Results {
 }
 
 impl Results {
-    /// What each job gets of it, in their order.
-    fn shares(
+    /// What each job gets of it, in their order, from a run that took that time.
+    fn answers(
         self,
         context: &RunContext,
         jobs: &[&Work],
-        rows: usize,
-    ) -> Result<Vec<Result<CallAnswer, Error>>, BackendError> {
+        timings: Timings,
+    ) -> Result<Vec<Result<Done, Error>>, BackendError> {
+        let of_outputs = |outputs| Ok(Done { outputs, parameters: Vec::new(), timings });
         match self {
-            Results::Whole(results) => {
-                let shares = match whole(context, jobs, results, rows) {
-                    Ok(share) => vec![share],
-                    Err(results) => scatter(context, jobs, &results, rows)?,
-                };
-                let share = |outputs| Ok(CallAnswer { outputs, parameters: Vec::new() });
-                Ok(shares.into_iter().map(share).collect())
-            }
+            Results::Whole(results) => match whole(context, jobs, results, timings.batch_rows) {
+                Ok(share) => Ok(vec![of_outputs(share)]),
+                Err(results) => {
+                    let shares = scatter(context, jobs, &results, timings.batch_rows)?;
+                    Ok(shares.into_iter().map(of_outputs).collect())
+                }
+            },
             Results::Calls(answers) if answers.len() != jobs.len() => {
                 let (given, expected) = (answers.len(), jobs.len());
                 Err(BackendError::Execute(format!(
@@ -317,7 +315,12 @@ impl Results {
                 )))
             }
             Results::Calls(answers) => {
-                Ok(jobs.iter().zip(answers).map(|(job, it)| of_call(job, it)).collect())
+                let done = |it: CallAnswer| {
+                    let CallAnswer { outputs, parameters } = it;
+                    Done { outputs, parameters, timings }
+                };
+                let answers = jobs.iter().zip(answers).map(|(job, it)| of_call(job, it));
+                Ok(answers.map(|it| it.map(done)).collect())
             }
         }
     }

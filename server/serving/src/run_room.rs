@@ -45,13 +45,12 @@ impl RunRoom {
         work: &mut Work,
         budget: Option<&Arc<Budget>>,
     ) -> Result<Option<Arc<Permit>>, Error> {
-        let needs = self.needs(outputs, work);
-        let bytes = needs.iter().map(|it| it.bytes).fold(0, usize::saturating_add);
+        let bytes = self.needs(outputs, work).map(|it| it.bytes).fold(0, usize::saturating_add);
         let Some(budget) = budget.filter(|_| UNCOUNTED < bytes) else { return Ok(None) };
         // The request holds its inputs beside it.
         let own: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
         if budget.limit() < bytes.saturating_add(own) {
-            let names: Vec<String> = needs.iter().map(|it| it.of.text()).collect();
+            let names: Vec<String> = self.needs(outputs, work).map(|it| it.of.text()).collect();
             return Err(Error::InvalidRequest(format!(
                 "model '{model}': {} of {} rows would take {bytes} bytes, more than all requests may take together \
                  (--max-inflight-bytes); send fewer rows at once",
@@ -67,19 +66,23 @@ impl RunRoom {
     }
 
     /// What a run takes beside its inputs, but for nothing.
-    fn needs<'a>(&self, ports: &[PortConfig], work: &'a Work) -> Vec<Need<'a>> {
+    fn needs<'a>(
+        &'a self,
+        ports: &'a [PortConfig],
+        work: &'a Work,
+    ) -> impl Iterator<Item = Need<'a>> {
         let rows = work.rows.max(1);
         let (strings, text) = strings(work);
         let copied = |it: StringMemory| it.of_input(strings, text);
         let copied = self.0.strings.map_or(0, copied);
         // Outputs no larger than the inputs are what a budget of bodies is made for.
         let mut usual: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-        let mut beyond = |bytes: usize| {
+        let mut beyond = move |bytes: usize| {
             let covered = usual.min(bytes);
             usual -= covered;
             bytes - covered
         };
-        let output = |name: &'a Arc<str>| {
+        let output = move |name: &'a Arc<str>| {
             let large = self.0.large_outputs.iter().find(|it| it.0 == *name);
             let bytes = match (large, ports.iter().find(|it| it.name == *name)) {
                 (Some((_, of_row)), _) => of_row.saturating_mul(rows),
@@ -97,7 +100,7 @@ impl RunRoom {
             Need { of: Of::Output(name), bytes }
         };
         let inputs = std::iter::once(Need { of: Of::Strings, bytes: copied });
-        inputs.chain(work.outputs.iter().map(output)).filter(|it| 0 < it.bytes).collect()
+        inputs.chain(work.outputs.iter().map(output)).filter(|it| 0 < it.bytes)
     }
 }
 

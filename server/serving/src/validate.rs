@@ -82,11 +82,12 @@ pub fn prepare(
             item.hash(&mut key);
             varies = true;
         }
-        let shape = engine_shape(tensor.shape(), item, config.inputs.get(at), config.rows());
-        let tensor = match shape {
-            Some(shape) if shape == *tensor.shape() => Some(tensor),
-            Some(shape) => tensor.reshape(shape),
-            None => None,
+        let (port_config, rows_in) = (config.inputs.get(at), config.rows());
+        let tensor = match is_as_engine_wants(tensor.shape(), item, port_config, rows_in) {
+            true => Some(tensor),
+            false => engine_shape(tensor.shape(), item, port_config, rows_in).and_then(|it| {
+                if it == *tensor.shape() { Some(tensor) } else { tensor.reshape(it) }
+            }),
         };
         let problem = || Error::input(&*port.name, "its shape does not fit the configured reshape");
         inputs.push(NamedTensor { name, tensor: tensor.ok_or_else(problem)? });
@@ -269,6 +270,26 @@ fn check_cuts(signature: &Signature, inputs: &[NamedTensor], rows: usize) -> Res
         )));
     }
     Ok(())
+}
+
+/// Is a tensor of the shape `given`, with that item, what the engine wants as it is? Most are, and no shape has to be
+/// made for them.
+fn is_as_engine_wants(
+    given: &Shape,
+    item: &[usize],
+    config: Option<&PortConfig>,
+    rows: Rows,
+) -> bool {
+    let own = match rows {
+        Rows::First => given.dims().split_first().map(|(_, own)| own),
+        Rows::Absent => Some(given.dims()),
+    };
+    let fits = |(form, size): (&Option<usize>, &usize)| form.is_none_or(|it| it == *size);
+    own == Some(item)
+        && config.is_none_or(|it| {
+            let has_form = it.dims.len() == item.len() && it.dims.iter().zip(item).all(fits);
+            it.any_rank || (it.reshape.is_none() && has_form)
+        })
 }
 
 /// The shape that the engine wants; `None` where a configured reshape has no place for the item.
