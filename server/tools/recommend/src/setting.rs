@@ -47,6 +47,7 @@ pub(crate) fn described(variables: &Variables) -> String {
             OVER_CONFIG => continue,
             MERGES => words.push("requests merged".to_owned()),
             SPINS => words.push("threads spin".to_owned()),
+            PRECISION => words.push("precision int8".to_owned()),
             [FORM | PIPELINE_GRAPH, path] => {
                 let file = path.rsplit('/').next().unwrap_or(path);
                 words.push(format!("model {file}"));
@@ -73,6 +74,9 @@ pub const FORM: &str = "MODEL_PATH";
 
 /// The variable that names the graph of a folder of Hugging Face's, relative to it.
 pub const PIPELINE_GRAPH: &str = "MUSTER_PIPELINE_GRAPH";
+
+/// The variable that has products of a folder with weights alone computed in 8 bits, and its value.
+pub const PRECISION: [&str; 2] = ["MUSTER_PIPELINE_PRECISION", "int8"];
 
 /// The numbers of a setting: their words, and the names of their variables.
 const NUMBERS: [(&str, &[&str]); 3] = [
@@ -229,6 +233,7 @@ mod tests {
         assert_eq!(told(&numbers), "instances 1 · threads 2 · rows automatic");
         let more = [(ROWS, "8"), (SPINS[0], SPINS[1]), (FORM, "/m/model_int8.onnx"), ("A", "b")];
         let words = "instances automatic · threads automatic · rows 8 · threads spin · model model_int8.onnx · A=b";
+        assert_eq!(told(&[(PRECISION[0], PRECISION[1])]), "automatic · precision int8");
         assert_eq!(told(&more), words);
         assert_eq!(told(&[("A", "b")]), "automatic · A=b");
     }

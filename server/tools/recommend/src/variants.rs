@@ -1,11 +1,11 @@
-//! Other forms of a model that lie beside its file, such as one in FP16 or int8.
+//! Other forms of a model: files beside its own, such as one in FP16 or int8, and weights without a graph in 8 bits.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use crate::setting::{FORM, PIPELINE_GRAPH, Variables};
+use crate::setting::{FORM, PIPELINE_GRAPH, PRECISION, Variables};
 
 /// What the names of such files end in before their extension, as exporters write them.
 const ENDINGS: [&str; 8] = ["fp16", "int8", "quantized", "uint8", "q8", "optimized", "opt", "O3"];
@@ -14,6 +14,10 @@ const ENDINGS: [&str; 8] = ["fp16", "int8", "quantized", "uint8", "q8", "optimiz
 const GRAPH: &str = "model.onnx";
 /// Where exporters for ONNX Runtime put it in folders of Hugging Face's libraries.
 const OF_HUB: &str = "onnx";
+/// The weights of a folder that has no graph.
+const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
+/// The graphs that a server takes rather than such weights.
+const GRAPHS: [&str; 3] = [GRAPH, "onnx/model.onnx", "model.pt"];
 /// Files by which a folder is one of theirs: what is around its graph belongs to the model.
 const PIPELINE: [&str; 3] = ["config.json", "modules.json", "tokenizer.json"];
 
@@ -30,7 +34,15 @@ pub(crate) fn beside(model: &Path) -> Variables {
         Some(inside) => (PIPELINE_GRAPH.to_owned(), text(inside)),
         None => (FORM.to_owned(), text(&file)),
     };
-    files.map(variable).collect()
+    let in_8_bits = places.iter().flatten().any(|it| has_weights_alone(it));
+    let precision = PRECISION.map(str::to_owned).into();
+    files.map(variable).chain(in_8_bits.then_some(precision)).collect()
+}
+
+/// Does the server make the graph of that folder?
+fn has_weights_alone(folder: &Path) -> bool {
+    let has = |names: &[&str]| names.iter().any(|it| folder.join(it).is_file());
+    has(&WEIGHTS) && has(&[PIPELINE[0]]) && !has(&GRAPHS)
 }
 
 /// The directory of the highest version, where the folder has such.
@@ -106,6 +118,17 @@ mod tests {
         assert!(beside(&folder.join("none.onnx")).is_empty());
         // The folder has them, too.
         assert_eq!(beside(&folder), expected);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn weights_without_a_graph_have_a_form_in_8_bits() {
+        let folder = folder("weights", &["1/config.json", "1/model.safetensors"]);
+        let expected: Variables = vec![PRECISION.map(str::to_owned).into()];
+        assert_eq!(beside(&folder.join("1")), expected);
+        assert_eq!(beside(&folder), expected);
+        fs::write(folder.join("1/model.onnx"), "").unwrap();
+        assert!(beside(&folder.join("1")).is_empty());
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -8,7 +8,7 @@ use std::{
 use launch::quoted;
 
 use crate::{
-    setting::{FORM, INSTANCES, MERGES, OVER_CONFIG, ROWS, SPINS, THREADS},
+    setting::{FORM, INSTANCES, MERGES, OVER_CONFIG, PRECISION, ROWS, SPINS, THREADS},
     step::Step,
 };
 
@@ -18,6 +18,9 @@ const HOSTED_MODEL: &str = "/opt/ml/model";
 /// The field of `config.pbtxt` that has threads spin.
 const SPINNING: &str =
     "parameters { key: \"session.intra_op.allow_spinning\" value: { string_value: \"1\" } }\n";
+
+/// The field of `config.pbtxt` that has products computed in 8 bits.
+const IN_8_BITS: &str = "parameters { key: \"precision\" value: { string_value: \"int8\" } }\n";
 
 /// The fields of `config.pbtxt` that say what the setting's variables say; `None` where they are not such fields.
 pub fn config_pbtxt(step: &Step) -> Option<String> {
@@ -32,6 +35,7 @@ pub fn config_pbtxt(step: &Step) -> Option<String> {
             ),
             ROWS => format!("max_batch_size: {value}\n"),
             name if [name, value] == SPINS => SPINNING.to_owned(),
+            name if [name, value] == PRECISION => IN_8_BITS.to_owned(),
             name if [name, value] == MERGES => "dynamic_batching { }\n".to_owned(),
             // Fields of a configuration need nothing to go before it.
             name if [name, value] == OVER_CONFIG => continue,
