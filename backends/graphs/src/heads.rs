@@ -8,7 +8,9 @@ use crate::{
     onnx::{Attribute, Dim},
 };
 
-pub(crate) const ROWS: Dim<'_> = Dim::Any("batch_size");
+/// The name of the dimension of rows.
+pub(crate) const ROWS_NAME: &str = "batch_size";
+pub(crate) const ROWS: Dim<'_> = Dim::Any(ROWS_NAME);
 pub(crate) const TOKENS: Dim<'_> = Dim::Any("sequence_length");
 
 /// What stands behind the encoder, by the end of the class's name.

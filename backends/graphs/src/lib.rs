@@ -37,6 +37,7 @@ pub use precision::Precision;
 use builder::Builder;
 use config::Config;
 use families::{DECODERS, IMAGES, OTHERS, TEXTS};
+use heads::ROWS_NAME;
 use late::Late;
 use weights::Weights;
 
@@ -54,6 +55,9 @@ pub struct Graph {
     pub class: String,
     /// The floats that runs read as they lie in the files. A runtime makes a form of its own of all other weights.
     pub plain: Vec<Plain>,
+    /// Has each row of an output to do with that row of the inputs alone? No block of a graph here looks at two rows;
+    /// only towers of two kinds of rows compare them at last.
+    pub keeps_rows_apart: bool,
     /// Weights that the model has only as places so far; none where it reads all from its files.
     late: Vec<Late>,
 }
@@ -194,10 +198,12 @@ fn made(folder: &Path, mut graph: Builder) -> Result<Graph, GraphError> {
         graph.read_at_load(&plain);
     }
     let (graph, weights, late) = graph.finish(&class);
+    let keeps_rows_apart =
+        graph.input.iter().chain(&graph.output).all(|it| it.begins_with(ROWS_NAME));
     if let Some(name) = weights.unused(unused) {
         return Err(GraphError::Unexpected(name.to_owned()));
     }
     let precision = (!late.is_empty()).then_some((PRECISION, Precision::Int8.name()));
     let model = onnx::Model::new(graph, precision).encode_to_vec();
-    Ok(Graph { model, weights: weights.files().to_vec(), class, plain, late })
+    Ok(Graph { model, weights: weights.files().to_vec(), class, plain, keeps_rows_apart, late })
 }

@@ -242,6 +242,15 @@ impl ValueInfo {
     }
 }
 
+impl ValueInfo {
+    /// Is its first dimension of any length, under that name?
+    pub(crate) fn begins_with(&self, name: &str) -> bool {
+        let tensor = self.r#type.as_ref().and_then(|it| it.tensor_type.as_ref());
+        let first = tensor.and_then(|it| it.shape.as_ref()?.dim.first());
+        first.is_some_and(|it| it.parameter.as_deref() == Some(name))
+    }
+}
+
 /// A dimension of an input or an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Dim<'a> {

@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     encoder::KEYS,
     error::GraphError,
+    heads::ROWS,
     onnx::{Attribute, Dim, ElementType},
 };
 
@@ -34,8 +35,6 @@ const LAYER: LayerNames = LayerNames {
     down: "output.dense",
     norm: "layernorm_after",
 };
-
-const ROWS: Dim<'_> = Dim::Any("batch_size");
 
 /// Adds the whole model to the graph.
 ///

@@ -61,6 +61,11 @@ impl Made {
         &self.graph.model
     }
 
+    /// Has a row of its answers to do with that row of its inputs alone?
+    pub(crate) fn keeps_rows_apart(&self) -> bool {
+        self.graph.keeps_rows_apart
+    }
+
     /// The weights that runs read as they lie in the files.
     pub(crate) fn plain(&self) -> &[graphs::Plain] {
         &self.graph.plain
