@@ -54,16 +54,19 @@ fn texts_share_runs_of_a_model_whose_positions_turn_and_whose_layers_see_a_windo
 
 #[test]
 fn labels_are_compared_with_images_by_two_towers_of_weights_alone() {
-    let folder = fixtures().join("clip/folder");
-    let beside =
-        ["config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"];
-    let repository = beside.into_iter().fold(Repository::new(), |it, name| {
-        it.file(&format!("clip/{name}"), fs::read(folder.join(name)).unwrap())
-    });
-    let weights = root("tests/fixtures/weights/towers/model.safetensors");
-    let repository = repository.file("clip/model.safetensors", fs::read(weights).unwrap());
-    let server = Server::start(&repository, &[]);
-    assert!(12 <= replay(&mut server.client(), "clip"));
+    for (name, weights) in [("clip", "towers"), ("siglip", "siglip-towers")] {
+        let folder = fixtures().join(name).join("folder");
+        let beside =
+            ["config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"];
+        let repository = beside.into_iter().fold(Repository::new(), |it, file| {
+            it.file(&format!("{name}/{file}"), fs::read(folder.join(file)).unwrap())
+        });
+        let weights = root("tests/fixtures/weights").join(weights).join("model.safetensors");
+        let repository =
+            repository.file(&format!("{name}/model.safetensors"), fs::read(weights).unwrap());
+        let server = Server::start(&repository, &[]);
+        assert!(12 <= replay(&mut server.client(), name));
+    }
 }
 
 /// The labels of what is said to the folder's texts, the best first, and the metadata of the model.

@@ -194,10 +194,15 @@ impl Builder {
 
     /// The same of a node that takes so many positions as the configuration says. A run of more tokens fails in it, and
     /// ONNX Runtime's error has its name.
-    pub(crate) fn op_of_positions(&mut self, op: &str, inputs: &[&Value], most: usize) -> Value {
+    pub(crate) fn op_of_positions(
+        &mut self,
+        op: &str,
+        inputs: &[&Value],
+        (key, most): (&str, usize),
+    ) -> Value {
         let value = self.op(op, inputs, Vec::new());
         if let Some(node) = self.graph.node.last_mut() {
-            node.name = format!("positions: max_position_embeddings of config.json is {most}");
+            node.name = format!("positions: {key} of config.json is {most}");
         }
         value
     }

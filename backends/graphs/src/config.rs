@@ -47,8 +47,44 @@ impl<'a> Config<'a> {
 
     /// A small number, such as that of a norm.
     pub(crate) fn float(self, key: &str, default: f64) -> Result<f32, GraphError> {
-        let Some(value) = self.get(key) else { return Ok(default as f32) };
-        value.as_f64().map(|it| it as f32).ok_or_else(|| self.wrong(key, "a number"))
+        Ok(self.number(key)?.unwrap_or(default) as f32)
+    }
+
+    /// A number, if it is there.
+    pub(crate) fn number(self, key: &str) -> Result<Option<f64>, GraphError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        value.as_f64().map(Some).ok_or_else(|| self.wrong(key, "a number"))
+    }
+
+    /// A number that has no default.
+    pub(crate) fn needed(self, key: &str) -> Result<f64, GraphError> {
+        self.number(key)?.ok_or_else(|| self.wrong(key, "a number"))
+    }
+
+    /// A number of something that has no default.
+    pub(crate) fn needed_size(self, key: &str) -> Result<usize, GraphError> {
+        match self.has(key) {
+            true => self.size(key, 1),
+            false => Err(self.wrong(key, "a whole number above zero")),
+        }
+    }
+
+    /// A list of so many numbers.
+    pub(crate) fn numbers(self, key: &str, count: usize) -> Result<Vec<f64>, GraphError> {
+        let list = self.get(key).and_then(Value::as_array);
+        let numbers = list.and_then(|all| all.iter().map(Value::as_f64).collect());
+        numbers
+            .filter(|it: &Vec<f64>| it.len() == count)
+            .ok_or_else(|| self.wrong(key, &format!("a list of {count} numbers")))
+    }
+
+    /// That there are no other keys.
+    pub(crate) fn must_say_only(self, keys: &[&str]) -> Result<(), GraphError> {
+        let mut said = self.0.as_object().into_iter().flat_map(|it| it.keys());
+        match said.find(|it| !keys.contains(&it.as_str())) {
+            Some(other) => Err(self.wrong(other, "no such key")),
+            None => Ok(()),
+        }
     }
 
     /// A word.

@@ -8,9 +8,10 @@ use crate::{
     builder::{Builder, Value},
     config::Config,
     error::GraphError,
+    frequencies::Frequencies,
     heads::{ROWS, TOKENS, states},
     onnx::{Attribute, ElementType},
-    rotary::{Frequencies, Rotary},
+    rotary::Rotary,
 };
 
 /// A family of models.
@@ -108,7 +109,7 @@ pub(crate) fn add(
     config.must_be_on("is_causal")?;
     config.must_be_all("layer_types", "full_attention")?;
     let sizes = Sizes::of(family, config)?;
-    let frequencies = frequencies(config, sizes.head)?;
+    let frequencies = Frequencies::of(config, 10_000.0, sizes.head)?;
     let most = match family.window {
         Some(window) if !config.is_null("sliding_window") => {
             Some(config.size("sliding_window", window)? - 1)
@@ -220,12 +221,4 @@ fn rms_norm(
     let scale = graph.weight(&format!("{name}.weight"), &[size])?;
     let attributes = vec![Attribute::int("axis", -1), Attribute::float("epsilon", epsilon)];
     Ok(graph.op("SimplifiedLayerNormalization", &[x, &scale], attributes))
-}
-
-/// How positions are turned. No other way to scale them than none has been compared with transformers here.
-fn frequencies(config: Config<'_>, head: usize) -> Result<Frequencies, GraphError> {
-    let rope = config.rope()?;
-    rope.must_be("rope_type", "default")?;
-    rope.must_be("type", "default")?;
-    Frequencies::of(rope, config.float("rope_theta", 10_000.0)?, head)
 }

@@ -6,6 +6,7 @@ use crate::{
     builder::{Builder, Value},
     config::Config,
     error::GraphError,
+    frequencies::LONGEST,
     heads::{Body, EncoderHead, ROWS, TOKENS},
     onnx::{Attribute, ElementType},
     relative::{Compared, Relative},
@@ -36,6 +37,8 @@ pub(crate) enum Positions {
     FromZero,
     /// Counted from one behind the number of the padding token, over tokens that are no padding.
     BehindPadding,
+    /// The same with this number, whatever the configuration says.
+    Behind(i64),
 }
 
 impl Sizes {
@@ -191,8 +194,13 @@ impl Encoder<'_> {
         let mask = graph.input("attention_mask", ElementType::Int64, &[ROWS, TOKENS]);
         let mut x = self.embeddings(graph, &ids)?;
         x = together(graph, &x, self.embedded);
-        if let Some(projection) = family.projection.filter(|_| self.embedded != sizes.hidden) {
-            x = linear(graph, &x, &self.name(projection), [self.embedded, sizes.hidden])?;
+        if let Some(projection) = family.projection {
+            let projection = self.name(projection);
+            // ALBERT has it in any case, ELECTRA where sizes differ.
+            let has_it = graph.weights().has(&format!("{projection}.weight"));
+            if has_it || self.embedded != sizes.hidden {
+                x = linear(graph, &x, &projection, [self.embedded, sizes.hidden])?;
+            }
         }
         let mut tokens = Tokens::new(graph, &ids, &mask, sizes.hidden);
         if let Some(bias) = family.bias {
@@ -244,25 +252,24 @@ impl Encoder<'_> {
         let most = self.most_tokens()?;
         let table = self.name("embeddings.position_embeddings.weight");
         let table = graph.weight(&table, &[most, *embedded])?;
-        Ok(match family.positions {
+        let padding = match family.positions {
             Positions::FromZero => {
                 let shape = graph.op("Shape", &[ids], vec![Attribute::int("start", 1)]);
                 let first = graph.whole_numbers(&[0]);
                 let positions = graph.op("Slice", &[&table, &first, &shape], Vec::new());
-                graph.op_of_positions("Add", &[sum, &positions], most)
+                return Ok(graph.op_of_positions("Add", &[sum, &positions], (LONGEST, most)));
             }
-            Positions::BehindPadding => {
-                let padding = config.token("pad_token_id", family.defaults.padding)?;
-                let at = positions_behind(graph, ids, padding);
-                let positions = graph.op_of_positions("Gather", &[&table, &at], most);
-                graph.op("Add", &[sum, &positions], Vec::new())
-            }
-        })
+            Positions::BehindPadding => config.token("pad_token_id", family.defaults.padding)?,
+            Positions::Behind(number) => number,
+        };
+        let at = positions_behind(graph, ids, padding);
+        let positions = graph.op_of_positions("Gather", &[&table, &at], (LONGEST, most));
+        Ok(graph.op("Add", &[sum, &positions], Vec::new()))
     }
 
     /// The longest text.
     fn most_tokens(&self) -> Result<usize, GraphError> {
-        self.config.size("max_position_embeddings", self.family.defaults.positions)
+        self.config.size(LONGEST, self.family.defaults.positions)
     }
 
     /// The name of each layer's table of distances and what is compared with it, where these stand for positions.

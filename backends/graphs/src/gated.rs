@@ -5,9 +5,10 @@ use crate::{
     blocks::{Bias, Sizes, Tokens, gated, layer_norm, linear_of, rows_of, together},
     builder::{Builder, Value},
     error::GraphError,
+    frequencies::Frequencies,
     heads::{ROWS, TOKENS},
     onnx::ElementType,
-    rotary::{Frequencies, Rotary},
+    rotary::Rotary,
 };
 
 /// The names of the tensors of a layer.

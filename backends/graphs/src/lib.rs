@@ -13,6 +13,7 @@ mod encoder;
 mod error;
 mod families;
 mod family;
+mod frequencies;
 mod gated;
 mod heads;
 mod int8;
@@ -22,6 +23,7 @@ mod place;
 mod precision;
 mod relative;
 mod rotary;
+mod towers;
 mod vision;
 mod weights;
 

@@ -3,16 +3,16 @@
 
 use crate::{
     attention::Reach,
-    blocks::{
-        Bias, LayerNames, Sizes, Tokens, layer_norm, linear_of, norm_first_layer, rows_of, together,
-    },
+    blocks::{Bias, Sizes, Tokens, layer_norm, linear_of, together},
     builder::{Builder, Value},
     config::Config,
     encoder::KEYS,
     error::GraphError,
     family::Family,
+    frequencies::LONGEST,
     heads::{ROWS, TOKENS},
     onnx::{Attribute, Dim, ElementType},
+    towers::{IMAGES, TEXTS, compared, layers, tower, words},
     vision::{in_front, patches},
 };
 
@@ -22,16 +22,8 @@ pub(super) const FAMILY: Family = Family {
     unused: &["position_ids"],
 };
 
-const LAYER: LayerNames = LayerNames {
-    query: "self_attn.q_proj",
-    key: "self_attn.k_proj",
-    value: "self_attn.v_proj",
-    out: "self_attn.out_proj",
-    attention_norm: "layer_norm1",
-    up: "mlp.fc1",
-    down: "mlp.fc2",
-    norm: "layer_norm2",
-};
+/// The function of layers where the configuration says none.
+const ACTIVATION: &str = "quick_gelu";
 
 /// The classes, by the ends of their names.
 const HEADS: [(&str, Part); 3] = [
@@ -47,9 +39,6 @@ enum Part {
     Vision,
     Both,
 }
-
-const IMAGES: Dim<'_> = Dim::Any("image_batch_size");
-const TEXTS: Dim<'_> = Dim::Any("text_batch_size");
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
     let class = config.architecture()?;
@@ -78,43 +67,9 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
 fn both(graph: &mut Builder, config: Config<'_>, width: usize) -> Result<(), GraphError> {
     let (texts, ..) = text(graph, tower(config, "text_config")?, (TEXTS, width))?;
     let (images, ..) = vision(graph, tower(config, "vision_config")?, (IMAGES, width))?;
-    let [texts, images] = [texts, images].map(|it| {
-        let axis = graph.whole_numbers(&[1]);
-        let length = graph.op("ReduceL2", &[&it, &axis], Vec::new());
-        graph.op("Div", &[&it, &length], Vec::new())
-    });
     let scale = graph.weight("logit_scale", &[])?;
-    let scale = graph.op("Exp", &[&scale], Vec::new());
-    let alike = graph.op("Gemm", &[&images, &texts], vec![Attribute::int("transB", 1)]);
-    let per_image = graph.op("Mul", &[&alike, &scale], Vec::new());
-    let per_text = graph.op("Transpose", &[&per_image], Vec::new());
-    graph.output("logits_per_image", &per_image, &[IMAGES, TEXTS]);
-    graph.output("logits_per_text", &per_text, &[TEXTS, IMAGES]);
-    graph.output("text_embeds", &texts, &[TEXTS, Dim::Fixed(width)]);
-    graph.output("image_embeds", &images, &[IMAGES, Dim::Fixed(width)]);
+    compared(graph, [texts, images], (&scale, None), width);
     Ok(())
-}
-
-/// The configuration of a tower. Files of old have it twice, and what ends with `_dict` is what counts.
-fn tower<'a>(config: Config<'a>, key: &str) -> Result<Config<'a>, GraphError> {
-    let old = format!("{key}_dict");
-    config.part(if config.has(&old) { &old } else { key })
-}
-
-/// The layers of a tower.
-fn layers(
-    graph: &mut Builder,
-    config: Config<'_>,
-    prefix: &str,
-    x: Value,
-    (tokens, sizes): (&Tokens, &Sizes),
-) -> Result<Value, GraphError> {
-    let activation = (KEYS.activation, config.word(KEYS.activation, "quick_gelu")?);
-    let layers = 0..config.size(KEYS.layers, 12)?;
-    layers.into_iter().try_fold(x, |x, layer| {
-        let prefix = format!("{prefix}.encoder.layers.{layer}.");
-        norm_first_layer(graph, &x, (&prefix, &LAYER), tokens, sizes, activation)
-    })
 }
 
 /// The vectors that both towers share.
@@ -137,18 +92,11 @@ fn text(
     let hidden = sizes.hidden;
     let ids = graph.input("input_ids", ElementType::Int64, &[rows, TOKENS]);
     let mask = graph.input("attention_mask", ElementType::Int64, &[rows, TOKENS]);
-    let words = config.size("vocab_size", 49408)?;
-    let table = "text_model.embeddings.token_embedding.weight";
-    let words = rows_of(graph, table, [words, hidden], &ids)?;
-    let most = config.size("max_position_embeddings", 77)?;
-    let table = graph.weight("text_model.embeddings.position_embedding.weight", &[most, hidden])?;
-    let shape = graph.op("Shape", &[&ids], vec![Attribute::int("start", 1)]);
-    let first = graph.whole_numbers(&[0]);
-    let positions = graph.op("Slice", &[&table, &first, &shape], Vec::new());
-    let sum = graph.op_of_positions("Add", &[&words, &positions], most);
+    let sizes_of_tables = [config.size("vocab_size", 49408)?, config.size(LONGEST, 77)?, hidden];
+    let sum = words(graph, &ids, "text_model.", sizes_of_tables)?;
     let x = together(graph, &sum, hidden);
     let tokens = Tokens::new(graph, &ids, &mask, hidden).reaching(Reach::Before);
-    let x = layers(graph, config, "text_model", x, (&tokens, &sizes))?;
+    let x = layers(graph, config, "text_model.", x, (&tokens, &sizes, ACTIVATION))?;
     let x = layer_norm(graph, &x, "text_model.final_layer_norm", hidden, sizes.epsilon)?;
     let states = tokens.apart(graph, &x);
     let at = end(graph, config, &ids)?;
@@ -198,7 +146,7 @@ fn vision(
     let x = together(graph, &x, hidden);
     // The name has been misspelt since the first files.
     let x = layer_norm(graph, &x, "vision_model.pre_layrnorm", hidden, epsilon)?;
-    let x = layers(graph, config, "vision_model", x, (&tokens, &sizes))?;
+    let x = layers(graph, config, "vision_model.", x, (&tokens, &sizes, ACTIVATION))?;
     let states = tokens.apart(graph, &x);
     let zero = graph.whole_number(0);
     let pooled = graph.op("Gather", &[&states, &zero], vec![Attribute::int("axis", 1)]);

@@ -13,6 +13,7 @@ use crate::{
     encoder::KEYS,
     error::GraphError,
     family::Family,
+    frequencies::LONGEST,
     heads::{Body, EncoderHead, ROWS, TOKENS},
     onnx::{Attribute, ElementType},
     relative::{at_distances, of_distances, turned},
@@ -22,7 +23,13 @@ pub(super) const FAMILY: Family = Family {
     model_types: &["deberta-v2"],
     add,
     // Files have positions that the configuration says are not used.
-    unused: &["position_ids", "position_embeddings", "pooler.", "mask_predictions."],
+    unused: &[
+        "position_ids",
+        "position_embeddings",
+        "pooler.",
+        "mask_predictions.",
+        "cls.predictions.bias",
+    ],
 };
 
 const NAMES: LayerNames = LayerNames {
@@ -153,13 +160,13 @@ impl<'a> Model<'a> {
         let dims = [self.vocabulary, embedded];
         let mut sum = rows_of(graph, &self.name(WORDS), dims, ids)?;
         if config.flag("position_biased_input", true)? {
-            let most = config.size("max_position_embeddings", 512)?;
+            let most = config.size(LONGEST, 512)?;
             let table = self.name("embeddings.position_embeddings.weight");
             let table = graph.weight(&table, &[most, embedded])?;
             let shape = graph.op("Shape", &[ids], vec![Attribute::int("start", 1)]);
             let first = graph.whole_numbers(&[0]);
             let positions = graph.op("Slice", &[&table, &first, &shape], Vec::new());
-            sum = graph.op_of_positions("Add", &[&sum, &positions], most);
+            sum = graph.op_of_positions("Add", &[&sum, &positions], (LONGEST, most));
         }
         let segments = config.count("type_vocab_size", 0)?;
         if 0 < segments {
@@ -184,7 +191,7 @@ impl<'a> Model<'a> {
         if !config.flag("relative_attention", false)? {
             return Ok(None);
         }
-        let usual = config.size("max_position_embeddings", 512)?;
+        let usual = config.size(LONGEST, 512)?;
         let most = match config.token("max_relative_positions", -1)? {
             ..1 => usual,
             _ => config.size("max_relative_positions", usual)?,

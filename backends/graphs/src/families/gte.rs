@@ -8,9 +8,9 @@ use crate::{
     encoder::KEYS,
     error::GraphError,
     family::Family,
+    frequencies::Frequencies,
     gated::{Encoder, Names, Up, WORDS},
     heads::{Body, EncoderHead},
-    rotary::Frequencies,
 };
 
 pub(super) const FAMILY: Family =
@@ -60,6 +60,10 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
     config.must_be_on("pack_qkv")?;
     let sizes = Sizes::of(config, &KEYS, [768, 12, 3072], 1e-12)?;
     let Sizes { hidden, heads, epsilon, .. } = sizes;
+    let frequencies = match is_new {
+        true => Frequencies::ntk(config, 10_000.0, hidden / heads)?,
+        false => Frequencies::of(config, 160_000.0, hidden / heads)?,
+    };
     let encoder = Encoder {
         prefix: if graph.weights().has(WORDS) { "" } else { prefix },
         layer: "encoder.layer.",
@@ -70,7 +74,7 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
         vocabulary: config.size("vocab_size", if is_new { 30528 } else { 250_048 })?,
         segments: config.count("type_vocab_size", 1)?,
         norm: "embeddings.LayerNorm",
-        frequencies: frequencies(config, hidden / heads, is_new)?,
+        frequencies,
         activation: (KEYS.activation, config.word(KEYS.activation, "gelu")?),
     };
     let (x, tokens) = encoder.states(graph)?;
@@ -85,10 +89,4 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
         tokens,
     };
     head.add(graph, &x, &body)
-}
-
-/// Those of `rope_parameters`, or of the two keys that files of old have for them.
-fn frequencies(config: Config<'_>, head: usize, is_new: bool) -> Result<Frequencies, GraphError> {
-    let base = config.float("rope_theta", if is_new { 10_000.0 } else { 160_000.0 })?;
-    Frequencies::of(config.rope()?, base, head)
 }

@@ -12,6 +12,7 @@ mod modernbert;
 mod mpnet;
 mod nomic;
 mod roberta;
+mod siglip;
 mod vit;
 
 use crate::{decoder, encoder, family::Family, vision};
@@ -33,5 +34,11 @@ pub(crate) const DECODERS: &[decoder::Family] = &[llama::LLAMA, llama::MISTRAL, 
 pub(crate) const IMAGES: &[vision::Family] = &[vit::VIT, vit::DEIT];
 
 /// Those with layers of their own.
-pub(crate) const OTHERS: &[Family] =
-    &[modernbert::FAMILY, deberta::FAMILY, nomic::FAMILY, gte::FAMILY, clip::FAMILY];
+pub(crate) const OTHERS: &[Family] = &[
+    modernbert::FAMILY,
+    deberta::FAMILY,
+    nomic::FAMILY,
+    gte::FAMILY,
+    clip::FAMILY,
+    siglip::FAMILY,
+];

@@ -12,9 +12,10 @@ use crate::{
     encoder::KEYS,
     error::GraphError,
     family::Family,
+    frequencies::Frequencies,
     heads::{ROWS, TOKENS, decoder_weight, first_tokens, of_tokens, span, states},
     onnx::{Attribute, Dim, ElementType},
-    rotary::{Frequencies, Rotary},
+    rotary::Rotary,
 };
 
 pub(super) const FAMILY: Family = Family { model_types: &["modernbert"], add, unused: &[] };
@@ -135,8 +136,10 @@ impl Model<'_> {
             Sight::Window => ("sliding_attention", "local_rope_theta", 10_000.0),
         };
         let rope = self.config.part("rope_parameters")?.part(part)?;
-        let base = self.config.float(old, usual)?;
-        Frequencies::of(rope, base, self.sizes.hidden / self.sizes.heads)
+        // The library looks for it elsewhere, and never finds another.
+        rope.must_be_on("truncate")?;
+        let base = self.config.number(old)?.unwrap_or(usual);
+        Frequencies::of_part(rope, self.config, base, self.sizes.hidden / self.sizes.heads)
     }
 
     fn layer(

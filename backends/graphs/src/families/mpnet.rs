@@ -15,8 +15,8 @@ pub(super) const FAMILY: Family = Family {
     model_types: &["mpnet"],
     base: "mpnet.",
     keys: KEYS,
-    defaults: Defaults { vocabulary: 30527, padding: 1, ..BERT },
-    positions: Positions::BehindPadding,
+    defaults: Defaults { vocabulary: 30527, ..BERT },
+    positions: Positions::Behind(1),
     segments: None,
     takes_segments: false,
     projection: None,
@@ -62,6 +62,10 @@ pub(super) const FAMILY: Family = Family {
 /// Tokens that are farther apart than this are as far as can be.
 const FARTHEST: i64 = 128;
 
+/// So many kinds of distances are told apart, however many rows the table of the configuration has.
+const BUCKETS: i64 = 32;
+const ROWS_OF_TABLE: &str = "relative_attention_num_buckets";
+
 /// The bias of each head for each pair of tokens: `[1, heads, tokens, tokens]`.
 fn bias(
     graph: &mut Builder,
@@ -70,12 +74,15 @@ fn bias(
     ids: &Value,
     heads: usize,
 ) -> Result<Value, GraphError> {
-    let buckets = config.size("relative_attention_num_buckets", 32)?;
+    let rows = config.size(ROWS_OF_TABLE, BUCKETS as usize)?;
+    if (rows as i64) < BUCKETS {
+        return Err(config.wrong(ROWS_OF_TABLE, "32 or more, of which 32 are used"));
+    }
     let most = config.size("max_position_embeddings", FAMILY.defaults.positions)? as i64;
-    let table = graph
-        .weight(&format!("{prefix}encoder.relative_attention_bias.weight"), &[buckets, heads])?;
+    let table =
+        graph.weight(&format!("{prefix}encoder.relative_attention_bias.weight"), &[rows, heads])?;
     // The bucket of each distance that there can be, the most negative first.
-    let of_distance: Vec<i64> = (1 - most..most).map(|it| bucket(it, buckets as i64)).collect();
+    let of_distance: Vec<i64> = (1 - most..most).map(|it| bucket(it, BUCKETS)).collect();
     let of_distance = graph.whole_numbers(&of_distance);
     let distance = distances(graph, ids);
     let offset = graph.whole_number(most - 1);

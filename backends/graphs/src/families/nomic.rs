@@ -8,9 +8,9 @@ use crate::{
     encoder::{KEYS, Keys},
     error::GraphError,
     family::Family,
+    frequencies::Frequencies,
     gated::{Encoder, Names, Up, WORDS},
     heads::{Body, EncoderHead},
-    rotary::Frequencies,
 };
 
 pub(super) const FAMILY: Family = Family {
@@ -73,13 +73,13 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
     let (epsilon, activation, frequencies) = match is_old {
         true => {
             plain(config)?;
-            let base = config.float("rotary_emb_base", 10_000.0)?;
-            let frequencies = Frequencies::of(Config::EMPTY, base, hidden / heads)?;
+            let base = config.number("rotary_emb_base")?.unwrap_or(10_000.0);
+            let (rope, head) = (Config::EMPTY, hidden / heads);
+            let frequencies = Frequencies::of_part(rope, Config::EMPTY, base, head)?;
             (config.float("layer_norm_epsilon", 1e-5)?, old_activation(config)?, frequencies)
         }
         false => {
-            let rope = config.part("rope_parameters")?;
-            let frequencies = Frequencies::of(rope, 1000.0, hidden / heads)?;
+            let frequencies = Frequencies::of(config, 1000.0, hidden / heads)?;
             (epsilon, config.word(KEYS.activation, "silu")?, frequencies)
         }
     };
