@@ -42,7 +42,7 @@ impl ReadOverride {
     /// [`Error::InvalidRequest`] for whatever is wrong with it; [`Error::Internal`] where files cannot be written.
     pub(super) fn read(
         model: &str,
-        given: LoadOverride,
+        mut given: LoadOverride,
         reader: &ConfigReader,
         scratch: &Path,
         check: impl FnOnce(&raw::ModelConfig) -> Result<(), LoadError>,
@@ -71,6 +71,7 @@ impl ReadOverride {
         if given.files.is_empty() {
             return Ok(Some(ReadOverride { raw, files: None }));
         }
+        given.files.iter_mut().for_each(|(name, _)| from_directory(name));
         let versions = versions_of(&given.files)?;
         let write = || -> io::Result<_> {
             let private = scratch_dir(scratch)?;
@@ -90,6 +91,13 @@ impl ReadOverride {
             Error::Internal(format!("cannot keep the model's files in {place}: {error}"))
         })?;
         Ok(Some(ReadOverride { raw, files: Some(files) }))
+    }
+}
+
+/// A path from the model's directory on: clients of Triton also write `/1/model.onnx`.
+fn from_directory(name: &mut String) {
+    if name.starts_with('/') {
+        name.remove(0);
     }
 }
 
@@ -239,8 +247,9 @@ mod tests {
             "1/..",
             "../x",
             "1/",
-            "/etc/x",
-            "/1/x",
+            "//1/x",
+            "/../x",
+            "/",
             "1//x",
             "1/./x",
             "./x",
@@ -261,6 +270,10 @@ mod tests {
                 &["expected the path of a file in the"],
             );
         }
+        let given = read(Some("{}"), &[("/1/x", "a"), ("/etc/x", "b")]).unwrap().unwrap();
+        let (private, versions) = given.files.unwrap();
+        assert_eq!(fs::read_to_string(versions[&1].join("x")).unwrap(), "a");
+        assert_eq!(fs::read_to_string(private.path().join("etc/x")).unwrap(), "b");
         // That is a directory like any other.
         assert!(read(Some("{}"), &[("1/x", ""), ("+1/x", "")]).is_ok());
     }
