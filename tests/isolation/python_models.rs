@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use tonic::Code;
+
 use crate::support::{
-    Client, Process, Reply, Repository, check_end, infer, post_head,
+    Client, Process, Reply, Repository, check_end, grpc, infer, post_head,
     python::{python, run},
     root, wait_for,
 };
@@ -13,7 +15,8 @@ const FAULTS: &str = r#"
 import os, signal
 import triton_python_backend_utils as pb
 
-CODES = {1: "INVALID_ARG", 2: "NOT_FOUND", 3: "UNAVAILABLE", 4: "UNSUPPORTED", 5: "INTERNAL"}
+CODES = dict(enumerate("- INVALID_ARG NOT_FOUND UNAVAILABLE UNSUPPORTED INTERNAL UNKNOWN CANCELLED".split()))
+del CODES[0]
 
 class TritonPythonModel:
     def initialize(self, args):
@@ -129,8 +132,20 @@ fn errors_have_the_statuses_of_their_codes_and_an_exception_costs_no_process() {
     let Some(mut server) = serve(&repository, &[]) else { return };
     let pid = |reply: Reply| reply.expect(200).json()["parameters"]["pid"].clone();
     let before = [pid(ask(&mut server, 10)), pid(ask(&mut server, 10))];
-    for (first, status) in [(1, 400), (2, 404), (3, 503), (4, 501), (5, 500)] {
+    let mut grpc = grpc::Client::connect(server.address("grpc"));
+    for (first, status, code) in [
+        (1, 400, Code::InvalidArgument),
+        (2, 404, Code::NotFound),
+        (3, 503, Code::Unavailable),
+        (4, 501, Code::Unimplemented),
+        (5, 500, Code::Internal),
+        (6, 400, Code::Unknown),
+        (7, 400, Code::Cancelled),
+    ] {
         assert!(ask(&mut server, first).error(status).starts_with("refused "));
+        let mut request = grpc::identity("m", &[first as f32]);
+        request.inputs[0] = grpc::input("x", "FP32", &[2, 2]);
+        assert!(grpc.refused(request, code).starts_with("refused "));
     }
     let error = ask(&mut server, 665).error(500);
     assert!(error.contains("ValueError: an exception"), "{error}");

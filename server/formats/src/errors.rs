@@ -75,7 +75,9 @@ fn name(kind: Kind) -> &'static str {
         | Kind::Tokenizer
         | Kind::NoSuchSignature
         | Kind::AlreadyExists
-        | Kind::Conflict => "InvalidInput",
+        | Kind::Conflict
+        | Kind::Unknown
+        | Kind::Cancelled => "InvalidInput",
         Kind::Unauthenticated | Kind::Forbidden => "AccessDenied",
         Kind::NotFound | Kind::NoSuchTask => "NotFound",
         Kind::MethodNotAllowed => "MethodNotAllowed",

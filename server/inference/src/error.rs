@@ -212,6 +212,12 @@ pub enum Error {
     /// The request is valid, and the server does not offer the operation.
     #[error("{0}")]
     Unimplemented(String),
+    /// A model's own code has refused the request, and does not say what is wrong.
+    #[error("{0}")]
+    Unknown(String),
+    /// A model's own code has given the request up.
+    #[error("{0}")]
+    Cancelled(String),
     /// The engine failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
@@ -258,6 +264,8 @@ pub enum Kind {
     OutOfMemory,
     FailedDependency,
     Unimplemented,
+    Unknown,
+    Cancelled,
     Internal,
 }
 
@@ -296,6 +304,8 @@ impl Error {
             Error::DeadlineExceeded { .. } | Error::RunTimeout { .. } => Kind::DeadlineExceeded,
             Error::SessionFailed(_) => Kind::FailedDependency,
             Error::Unimplemented(_) => Kind::Unimplemented,
+            Error::Unknown(_) => Kind::Unknown,
+            Error::Cancelled(_) => Kind::Cancelled,
             Error::Step { error, .. } => error.kind(),
             Error::Backend(BackendError::InvalidInput(_)) => Kind::InvalidArgument,
             Error::Backend(BackendError::OutOfMemory(_)) => Kind::OutOfMemory,

@@ -348,9 +348,9 @@ pub fn refused(error: CallError) -> Error {
     let CallError { code, text } = error;
     match code {
         CallCode::Internal => BackendError::Execute(text).into(),
-        CallCode::InvalidArg | CallCode::Unknown | CallCode::Cancelled => {
-            Error::InvalidRequest(text)
-        }
+        CallCode::InvalidArg => Error::InvalidRequest(text),
+        CallCode::Unknown => Error::Unknown(text),
+        CallCode::Cancelled => Error::Cancelled(text),
         CallCode::NotFound => Error::NotFound(text),
         CallCode::Unavailable => Error::Unavailable(text),
         CallCode::Unsupported => Error::Unimplemented(text),

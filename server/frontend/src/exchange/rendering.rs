@@ -11,6 +11,8 @@ use inference::error::{Error, Kind};
 #[allow(missing_docs)]
 pub enum Code {
     Ok = 0,
+    Cancelled = 1,
+    Unknown = 2,
     InvalidArgument = 3,
     DeadlineExceeded = 4,
     NotFound = 5,
@@ -65,6 +67,9 @@ fn statuses(kind: Kind) -> (StatusCode, Code) {
         Kind::NoSuchSignature => (StatusCode::BAD_REQUEST, Code::FailedPrecondition),
         // As in Triton, a name that is taken is a mistake in the request.
         Kind::AlreadyExists => (StatusCode::BAD_REQUEST, Code::AlreadyExists),
+        // Those of a model's own code, which are the request's fault over HTTP, as in Triton.
+        Kind::Unknown => (StatusCode::BAD_REQUEST, Code::Unknown),
+        Kind::Cancelled => (StatusCode::BAD_REQUEST, Code::Cancelled),
         Kind::Conflict => (StatusCode::CONFLICT, Code::AlreadyExists),
         Kind::Unauthenticated => (StatusCode::UNAUTHORIZED, Code::Unauthenticated),
         Kind::Forbidden => (StatusCode::FORBIDDEN, Code::PermissionDenied),

@@ -117,7 +117,9 @@ fn openai_status(kind: Kind) -> (StatusCode, OpenAiError) {
         | Kind::TooManyInputs
         | Kind::Tokenizer
         | Kind::NoSuchSignature
-        | Kind::AlreadyExists => is(StatusCode::BAD_REQUEST, INVALID, None),
+        | Kind::AlreadyExists
+        | Kind::Unknown
+        | Kind::Cancelled => is(StatusCode::BAD_REQUEST, INVALID, None),
         Kind::NoSuchTask | Kind::NotFound => {
             is(StatusCode::NOT_FOUND, INVALID, Some("model_not_found"))
         }
@@ -148,7 +150,9 @@ fn tei_status(kind: Kind) -> (StatusCode, ErrorType) {
         | Kind::TooManyInputs
         | Kind::NoSuchSignature
         | Kind::AlreadyExists
-        | Kind::Conflict => (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Validation),
+        | Kind::Conflict
+        | Kind::Unknown
+        | Kind::Cancelled => (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Validation),
         Kind::Empty => (StatusCode::BAD_REQUEST, ErrorType::Empty),
         Kind::Tokenizer => (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Tokenizer),
         Kind::NoSuchTask | Kind::OutOfMemory | Kind::FailedDependency | Kind::Internal => {

@@ -29,6 +29,8 @@ fn code(kind: Kind) -> CallCode {
             CallCode::Unavailable
         }
         Kind::Unimplemented => CallCode::Unsupported,
+        Kind::Unknown => CallCode::Unknown,
+        Kind::Cancelled => CallCode::Cancelled,
         Kind::OutOfMemory | Kind::FailedDependency | Kind::Internal => CallCode::Internal,
     }
 }

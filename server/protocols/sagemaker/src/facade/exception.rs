@@ -71,6 +71,8 @@ impl Exception {
             | Kind::NoSuchSignature
             | Kind::AlreadyExists
             | Kind::Conflict
+            | Kind::Unknown
+            | Kind::Cancelled
             | Kind::FailedDependency
             | Kind::UnsupportedMediaType
             | Kind::NotAcceptable
