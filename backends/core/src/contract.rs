@@ -169,6 +169,19 @@ pub trait Model: Send + Sync {
         Processes::default()
     }
 
+    /// Does its own code say whether it can serve? Then [`Model::own_readiness`] asks it.
+    fn tells_readiness(&self) -> bool {
+        false
+    }
+
+    /// Asks its own code whether it can serve. Blocking, for some seconds at most.
+    ///
+    /// # Errors
+    /// Why it cannot; a sentence.
+    fn own_readiness(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Its first instances are warm, and nobody is served yet: what is not to be beside their runs may begin now. Told
     /// once. Returns at once.
     fn is_warm(&self) {}

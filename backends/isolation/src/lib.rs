@@ -54,6 +54,7 @@ mod patience;
 pub mod peer;
 mod place;
 mod program;
+mod readiness;
 mod recycle;
 mod sample;
 mod sandbox;

@@ -22,6 +22,8 @@ pub(crate) enum ToWorker {
     Open { lane: u32, device: Device, may_look: bool, instance: Option<InstanceFacts> },
     /// Nobody waits for that run of that lane any more.
     Stop { lane: u32, run: u64 },
+    /// Does the model's own code say that it can serve? A socket comes along, by which a program answers [`Readiness`].
+    IsReady,
     /// Memory is scarce: what the model and its engine keep for later runs is to go.
     TrimMemory,
     /// The load is over: what its runs have left in the engine is to go.
@@ -63,6 +65,8 @@ pub(crate) struct Loaded {
     pub(crate) answers_each: bool,
     /// May they be answered in parts?
     pub(crate) streams: bool,
+    /// Does the model's own code say whether it can serve?
+    pub(crate) tells_readiness: bool,
 }
 
 impl Loaded {
@@ -105,6 +109,9 @@ pub(crate) struct Execute<'a> {
     /// May it take all processors?
     pub(crate) wide: bool,
 }
+
+/// What a program answers to [`ToWorker::IsReady`]: what the model says, or how that has failed.
+pub(crate) type Readiness = Result<bool, Fault>;
 
 /// What a lane answers when it is open.
 pub(crate) type Opened = Result<(), Fault>;

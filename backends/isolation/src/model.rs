@@ -15,6 +15,7 @@ use crate::{
     lane::Lane,
     message::{InstanceFacts, Loaded},
     open::{Host, Open},
+    readiness,
     recycle::Recycler,
     supervisor::Supervisor,
 };
@@ -127,6 +128,14 @@ impl Model for IsolatedModel {
 
     fn warm_up(&self) -> Option<WarmUp> {
         self.loaded.warm_up
+    }
+
+    fn tells_readiness(&self) -> bool {
+        self.loaded.tells_readiness
+    }
+
+    fn own_readiness(&self) -> Result<(), String> {
+        self.homes.iter().try_for_each(|it| readiness::ask(&it.supervisor))
     }
 
     fn processes(&self) -> Processes {

@@ -180,14 +180,19 @@ impl Supervisor {
 
     /// Tells the worker, if it lives. One that is being started keeps nothing yet.
     fn tell(&self, what: impl FnOnce(&Worker)) {
+        if let Some(worker) = self.serving() {
+            what(&worker);
+        }
+    }
+
+    /// The worker that serves. `None` while there is none, and while one is started. Returns at once.
+    pub(crate) fn serving(&self) -> Option<Arc<Worker>> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::WouldBlock) => return None,
         };
-        if let Some(worker) = state.worker.as_ref().filter(|it| !it.is_dead()) {
-            what(worker);
-        }
+        state.worker.clone().filter(|it| !it.is_dead())
     }
 
     fn worker_of(self: &Arc<Self>, state: &mut State) -> Result<Arc<Worker>, BackendError> {

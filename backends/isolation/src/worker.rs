@@ -141,6 +141,8 @@ impl Shared {
             answers_each: model.answers_calls(),
             // Parts go by the talk, which only programs of their own have.
             streams: false,
+            // As only those have code of their own to ask.
+            tells_readiness: false,
         };
         let _ = self.model.set(model);
         Ok(Box::new(loaded))
@@ -268,6 +270,8 @@ fn listen(
                     stop.stop();
                 }
             }
+            // Never: a model that is loaded here tells nothing of it.
+            ToWorker::IsReady => drop(messages.file()),
             ToWorker::TrimMemory => aside(shared, Shared::trim_memory),
             ToWorker::GiveBackMemory => aside(shared, Shared::give_back_memory),
         }

@@ -47,6 +47,7 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/metrics.py" => "muster_python.metrics",
     "muster_python/model_archive.py" => "muster_python.model_archive",
     "muster_python/pyfunc.py" => "muster_python.pyfunc",
+    "muster_python/readiness.py" => "muster_python.readiness",
     "muster_python/requirements.py" => "muster_python.requirements",
     "muster_python/script.py" => "muster_python.script",
     "muster_python/script_codecs.py" => "muster_python.script_codecs",

@@ -16,6 +16,7 @@ pub mod lock;
 pub mod made_tensors;
 pub mod manager;
 pub mod model_id;
+pub mod own_readiness;
 pub mod pipeline;
 pub mod readiness;
 pub mod run_room;

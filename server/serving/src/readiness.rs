@@ -24,6 +24,21 @@ impl ModelManager {
         Ok(model)
     }
 
+    /// The same, for a client that asks whether that model is ready: the model's own code is asked, too.
+    ///
+    /// # Errors
+    /// Those of [`ModelManager::ready`], and [`Error::ModelNotReady`] where the code does not say that it can serve.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn own_ready(&self, name: &str, version: Option<u64>) -> Result<(), Error> {
+        let served = self.ready(name, version)?;
+        match &served.model {
+            None => Ok(()),
+            Some(model) => served.own_readiness.ask(model).await.map_err(|it| served.not_ready(it)),
+        }
+    }
+
     /// Every model and version that is known, by name and version, as clients see them.
     pub fn shown_index(&self) -> Vec<IndexEntry> {
         let broken = self.broken_ensembles();

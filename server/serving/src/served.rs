@@ -21,6 +21,7 @@ use crate::{
     content_hash::ContentHash,
     ensemble::{path::Path, plan::Plan, turns::Turns},
     model_id::ModelId,
+    own_readiness::OwnReadiness,
     pipeline::open::ServedPipeline,
     run_room::RunRoom,
 };
@@ -66,6 +67,8 @@ pub struct ServedModel {
     pub is_decoupled: bool,
     /// What its engine has loaded; `None` where there is no engine.
     pub model: Option<Arc<dyn Model>>,
+    /// What its own code says of whether it can serve.
+    pub own_readiness: OwnReadiness,
     /// The processes that it runs in, where that is not this one.
     pub processes: Processes,
     /// What it was loaded from, where its engine has decided by runs at load that it runs in this process.

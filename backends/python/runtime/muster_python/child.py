@@ -13,6 +13,7 @@ import threading
 import time
 
 from muster_python import faults, frames
+from muster_python.readiness import Readiness
 
 # The instances have so many seconds to finalize once the server has let the process go.
 _LAST_SECONDS = 10
@@ -39,6 +40,7 @@ class Child:
     def __init__(self, control, load):
         self._control, self._load = control, load
         self._model = None
+        self._readiness = Readiness()
         # Lanes for the main thread.
         self._for_main = queue.SimpleQueue()
         # Guards what follows.
@@ -113,6 +115,8 @@ class Child:
             self._stop_load()
         elif message == "TrimMemory":
             _trim_memory()
+        elif message == "IsReady":
+            self._ask_readiness(socket.socket(fileno=files[0]))
         elif "Stop" in message:
             with self._lock:
                 lane = self._lanes.get(message["Stop"]["lane"])
@@ -135,6 +139,16 @@ class Child:
             self._for_main.put(lane)
         else:
             threading.Thread(target=self._run, args=(lane,), name=lane.name, daemon=True).start()
+
+    def _ask_readiness(self, stream):
+        """Has the instance of the first lane that has one say whether it can serve. Returns at once."""
+        with self._lock:
+            instances = [it.instance for it in self._lanes.values() if it.instance is not None]
+        if instances:
+            self._readiness.ask(instances[0], stream)
+        else:
+            # Without an answer.
+            stream.close()
 
     def _run(self, lane):
         """Runs a lane to its end. Blocking."""

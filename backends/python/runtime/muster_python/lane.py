@@ -131,6 +131,8 @@ class Lane:
         self.number = message["lane"]
         self.name = message["instance"]["name"]
         self._model, self._info = model, message
+        # `None` until it is made.
+        self.instance = None
         answers, frames_file, tensors_file, talk = files
         self._answers = socket.socket(fileno=answers)
         self._mailbox = Mailbox(frames_file, message["may_look"])
@@ -149,6 +151,7 @@ class Lane:
             try:
                 self._serve(instance)
             finally:
+                self.instance = None
                 self._finalize(instance)
         except BaseException as error:
             faults.log(error, f"the lane of '{self.name}' ends")
@@ -184,6 +187,8 @@ class Lane:
         except BaseException as error:
             faults.log(error, f"'{self.name}' cannot be made")
             instance, answer = None, faults.load_fault(error)
+        # Whoever hears that it is made may ask it.
+        self.instance = instance
         with self._answers as stream:
             frames.send(stream, answer)
         return instance

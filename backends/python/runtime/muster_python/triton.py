@@ -31,7 +31,8 @@ def of(model, load):
     completed = _completed(model, load)
     config = json.loads(completed or load["config"] or "{}")
     keeps_state, streams = "sequence_batching" in config, bool(is_decoupled(config))
-    return Model(model, load, {"completed": completed, "keeps_state": keeps_state, "streams": streams})
+    loaded = {"completed": completed, "keeps_state": keeps_state, "streams": streams}
+    return Model(model, load, {**loaded, "tells_readiness": hasattr(model, "is_ready")})
 
 
 def _completed(model, load):
@@ -101,6 +102,17 @@ class Instance:
         doing = f"Failed to process the request(s) for model '{self._name}'"
         faults.log(error, doing)
         return f"{doing}, message: {faults.describe(error)}"
+
+    def is_ready(self):
+        """Does the model say that it can serve? On a thread of its own."""
+        said = self._model.is_ready()
+        if type(said) is CoroutineType:
+            import asyncio
+
+            said = asyncio.run(said)
+        if not isinstance(said, bool):
+            raise TritonModelException(f"is_ready() must return a boolean value, found type {type(said)}")
+        return said
 
     def finalize(self):
         """Lets the model clean up."""

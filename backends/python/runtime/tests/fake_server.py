@@ -161,6 +161,19 @@ class Process:
         self._lanes.append(lane)
         return lane
 
+    def is_ready(self, patience=PATIENCE):
+        """What the model says of whether it can serve. `None` without an answer in that time."""
+        ours, theirs = socket.socketpair()
+        ours.settimeout(patience)
+        message = frames.encode("IsReady")
+        socket.send_fds(self.control, [len(message).to_bytes(4, "little") + message], [theirs.fileno()])
+        theirs.close()
+        with ours:
+            try:
+                return frames.receive(ours)[0]
+            except (TimeoutError, frames.Closed):
+                return None
+
     def end(self):
         """Lets the process go. Its exit status comes back."""
         self.control.close()

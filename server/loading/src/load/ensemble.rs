@@ -118,6 +118,7 @@ impl Loader {
             streams: is_decoupled,
             is_decoupled,
             model: None,
+            own_readiness: Default::default(),
             processes: Processes::default(),
             dispatch,
             metrics,

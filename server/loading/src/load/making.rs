@@ -240,6 +240,7 @@ impl Loader {
             streams,
             is_decoupled,
             model: Some(model),
+            own_readiness: Default::default(),
             processes,
             metrics,
             content_hash,

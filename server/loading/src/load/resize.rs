@@ -82,6 +82,7 @@ impl Loader {
             streams: served.streams,
             is_decoupled: served.is_decoupled,
             model: served.model.clone(),
+            own_readiness: served.own_readiness.clone(),
             processes: served.processes.clone(),
             dispatch: Dispatch::Batches(Arc::clone(scheduler)),
             metrics: served.metrics.clone(),

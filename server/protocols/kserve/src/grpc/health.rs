@@ -48,13 +48,13 @@ pub(super) fn ready(
     }
 }
 
-pub(super) fn model_ready(
+pub(super) async fn model_ready(
     serving: &Serving,
     request: &ModelReadyRequest,
 ) -> Result<ModelReadyResponse, Error> {
     // A question for readiness does not load the model.
-    match serving.models.ready(&request.name, version(&request.version)?) {
-        Ok(_) => Ok(ModelReadyResponse { ready: serving.drain.is_serving() }),
+    match serving.models.own_ready(&request.name, version(&request.version)?).await {
+        Ok(()) => Ok(ModelReadyResponse { ready: serving.drain.is_serving() }),
         // Clients wait for a model in a loop that ends at an error: an unknown model is one that is not ready.
         Err(_) => Ok(ModelReadyResponse { ready: false }),
     }

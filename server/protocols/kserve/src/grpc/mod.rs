@@ -81,7 +81,7 @@ async fn unary(method: Method, context: &Context, body: RecvStream) -> Result<En
     Ok(match method {
         Method::ServerLive => encode(&health::live(serving, decode(bytes)?)?),
         Method::ServerReady => encode(&health::ready(serving, decode(bytes)?)?),
-        Method::ModelReady => encode(&health::model_ready(serving, &decode(bytes)?)?),
+        Method::ModelReady => encode(&health::model_ready(serving, &decode(bytes)?).await?),
         Method::HealthCheck => encode(&health::check(serving, &decode(bytes)?)),
         Method::ServerMetadata => encode(&describe::server(serving, decode(bytes)?)),
         Method::ModelMetadata => encode(&describe::model(context, &decode(bytes)?).await?),

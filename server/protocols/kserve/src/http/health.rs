@@ -36,8 +36,8 @@ fn yes(service: &Service, body: &'static str) -> Response<Segments> {
     respond::raw("application/json", Bytes::from_static(body.as_bytes()))
 }
 
-pub fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
+pub async fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
     // A question for readiness does not load the model.
-    service.serving.models.ready(&path.name, path.version)?;
+    service.serving.models.own_ready(&path.name, path.version).await?;
     Ok(respond::empty(StatusCode::OK))
 }

@@ -59,7 +59,7 @@ impl Protocol for KServe {
             Operation::Infer(model) => infer::infer(service, model, parts, body).await,
             Operation::Live => Ok(health::live(service)),
             Operation::Ready => Ok(health::ready(service)),
-            Operation::ModelReady(path) => health::model_ready(service, path),
+            Operation::ModelReady(path) => health::model_ready(service, path).await,
             Operation::Addresses => describe::addresses(service, parts).await,
             Operation::ListModels => describe::models(service, parts).await,
             Operation::ServerMetadata => Ok(describe::server(service)),
