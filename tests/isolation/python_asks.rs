@@ -141,6 +141,36 @@ said = [said_by(it) for it in asyncio.run(all_of_them())]";
     assert_eq!(run(&mut client, code), json!([9.0]));
 }
 
+/// Answers by two responses. The second one is the last, or the end comes by itself, as the request says.
+const TWICE: &str = r#"
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender, x = request.get_response_sender(), request.inputs()[0].as_numpy()
+            for flags in (0, int(x.flat[0])):
+                sender.send(pb.InferenceResponse([pb.Tensor("OUTPUT0", x)]), flags)
+            if flags == 0:
+                sender.send(flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"#;
+
+#[test]
+fn an_end_that_comes_by_itself_is_a_response_without_outputs() {
+    let config = r#"backend: "python" model_transaction_policy { decoupled: true }
+        input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 1, 4 ] }
+        output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1, 4 ] }"#;
+    let twice = Repository::new().file("twice/1/model.py", TWICE);
+    let repository = twice.file("twice/config.pbtxt", config).with_asker("asker");
+    let Some(mut server) = serve(&repository, &[]) else { return };
+    for (flags, expected) in [(0, json!([1, 1, 0])), (1, json!([1, 1]))] {
+        let code = format!(
+            "said = [len(it.output_tensors()) for it in request('twice', {flags}).exec(decoupled=True)]"
+        );
+        assert_eq!(run(&mut server.client(), &code), expected);
+    }
+}
+
 #[test]
 fn what_other_models_cannot_answer_is_an_error_with_the_text_that_clients_get() {
     let repository = Repository::identity("echo", &[]).with_asker("asker");

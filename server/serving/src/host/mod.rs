@@ -231,6 +231,12 @@ impl Shared {
                 taken.notified().await;
             }
         }
+        // As in Triton, an end by itself is a response without outputs.
+        while !responses.has_taken_last()
+            && answer.send(CallAnswer::default()) == Err(NotSent::Full)
+        {
+            taken.notified().await;
+        }
         Ok(())
     }
 
