@@ -33,6 +33,8 @@ mod python_models; // models that are Python code
 #[cfg(all(feature = "python", feature = "trees"))]
 mod python_objects; // models that are objects of Python
 #[cfg(feature = "python")]
+mod python_rescheduling; // requests that such models have run again, and what else they say and take
+#[cfg(feature = "python")]
 mod python_response_sender; // when and how often such models send responses
 #[cfg(feature = "python")]
 mod python_samples; // those of model_repository

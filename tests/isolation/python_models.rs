@@ -1,6 +1,6 @@
 //! Models that are Python code: requests answered each by itself, failures of the code, and what a load says.
 
-use std::path::Path;
+use std::{path::Path, thread};
 
 use tonic::Code;
 
@@ -220,18 +220,21 @@ import numpy as np
 import triton_python_backend_utils as pb
 
 class TritonPythonModel:
+    def initialize(self, args):
+        self.sums = {}
+
     def execute(self, requests):
         answers = []
         for request in requests:
-            x = pb.get_input_tensor_by_name(request, "x").as_numpy()
+            x, key = pb.get_input_tensor_by_name(request, "x").as_numpy(), request.correlation_id()
             start = pb.get_input_tensor_by_name(request, "START").as_numpy()
-            self.sum = x if start.flat[0] else self.sum + x
-            answers.append(pb.InferenceResponse([pb.Tensor("y", self.sum)]))
+            self.sums[key] = x if start.flat[0] else self.sums.get(key, 0) + x
+            answers.append(pb.InferenceResponse([pb.Tensor("y", self.sums[key])]))
         return answers
 "#;
 
 #[test]
-fn requests_of_a_sequence_come_one_by_one_and_a_warm_up_is_a_request() {
+fn requests_of_sequences_come_in_their_order_and_a_warm_up_is_a_request() {
     let config = |rows: u32| {
         format!(
             r#"backend: "python" max_batch_size: {rows}
@@ -250,28 +253,33 @@ fn requests_of_a_sequence_come_one_by_one_and_a_warm_up_is_a_request() {
         .file("warm/config.pbtxt", &warmed)
         .file("wide/1/model.py", COUNTER)
         .file("wide/config.pbtxt", config(4));
-    let Some(interpreter) = python("requirements.txt") else { return };
-    let interpreter = format!("--python={}", interpreter.display());
-    let mut server = Process::start(&repository, &["--exit-on-error=false", &interpreter], &[]);
-    server.wait_for_line("write max_batch_size: 1, or 0");
-    let part = |first: i32, start: bool, end: bool| {
+    let Some(mut server) = serve(&repository, &[]) else { return };
+    let part = |id: u32, first: i32, start: bool, end: bool| {
         format!(
-            r#"{{"parameters":{{"sequence_id":7,"sequence_start":{start},"sequence_end":{end}}},
+            r#"{{"parameters":{{"sequence_id":{id},"sequence_start":{start},"sequence_end":{end}}},
             "inputs":[{{"name":"x","datatype":"FP32","shape":[1,2],"data":[{first},1]}}]}}"#
         )
     };
-    let asked = [part(1, true, false), part(2, false, false), part(3, false, true)];
     let mut client = server.client();
-    wait_for("the models", || {
-        let mut is_ready =
-            |name: &str| client.get(&format!("/v2/models/{name}/ready")).status == 200;
-        (is_ready("m") && is_ready("warm")).then_some(())
-    });
-    let sums = asked.map(|it| {
-        let reply = client.post(&infer("m"), &[], it).expect(200).json();
-        reply["outputs"][0]["data"][0].as_f64().unwrap()
-    });
-    assert_eq!(sums, [1.0, 3.0, 6.0]);
+    let http = server.address("http");
+    // Alone, and beside others in the rows of a batch.
+    for (model, ids) in [("m", 7..8), ("wide", 7..10)] {
+        let sums = ids.map(|id| {
+            let asked = [(1, true, false), (2, false, false), (id as i32, false, true)];
+            thread::spawn(move || {
+                let mut client = Client::connect(http);
+                asked.map(|(first, start, end)| {
+                    let body = part(id, first, start, end);
+                    let reply = client.post(&infer(model), &[], body).expect(200).json();
+                    reply["outputs"][0]["data"][0].as_f64().unwrap()
+                })
+            })
+        });
+        let sums: Vec<_> = sums.collect();
+        for (id, sums) in (7..).zip(sums) {
+            assert_eq!(sums.join().unwrap(), [1.0, 3.0, 3.0 + f64::from(id)]);
+        }
+    }
     assert_eq!(client.post(&infer("warm"), &[], body("r", 10)).status, 200);
 }
 

@@ -57,6 +57,8 @@ pub struct CallAnswer {
     pub outputs: Vec<NamedTensor>,
     /// What else the model says to the client.
     pub parameters: Parameters,
+    /// Is the request to be run once more, as the next one of its sequence? It is not answered yet then.
+    pub again: bool,
 }
 
 /// What an error of a model's own code says is wrong. The names are those of Triton's C interface.

@@ -42,6 +42,8 @@ pub struct EngineDescription {
     pub takes_missing: bool,
     /// Are inputs that may be left out part of a model whose configuration names none?
     pub shows_optional_inputs: bool,
+    /// May a model of it have no inputs at all, as its code has something to say by itself?
+    pub may_lack_inputs: bool,
     /// Does it run native code, which a file can have end the process?
     pub runs_native_code: bool,
     /// Are its models run in processes of their own, wherever else models run?
@@ -53,6 +55,8 @@ pub struct EngineDescription {
     pub runs_unread: bool,
     /// May its models answer a request in parts? See [`crate::Model::streams`].
     pub streams: bool,
+    /// May its models have a request run once more? See [`crate::CallAnswer::again`].
+    pub puts_back: bool,
 }
 
 impl EngineDescription {
@@ -75,11 +79,13 @@ impl EngineDescription {
         graph_checks_shapes: false,
         takes_missing: false,
         shows_optional_inputs: false,
+        may_lack_inputs: false,
         runs_native_code: true,
         runs_apart: false,
         is_unread: None,
         runs_unread: false,
         streams: false,
+        puts_back: false,
     };
 
     /// Is that file of one of its formats, by its name?

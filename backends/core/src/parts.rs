@@ -258,7 +258,11 @@ impl Drop for PartReceiver {
         let hook = state.on_left.take().filter(|_| state.end.is_none());
         let taken = state.on_taken.take();
         drop(state);
-        drop((waiting, taken));
+        drop(waiting);
+        // Whoever waits for a reader has one no more.
+        if let Some(taken) = taken {
+            taken();
+        }
         if let Some(hook) = hook {
             hook();
         }
@@ -300,7 +304,7 @@ mod tests {
     fn part(bytes: usize) -> CallAnswer {
         let tensor = Tensor::from_vec(Shape::from(&[bytes][..]), vec![7u8; bytes]).unwrap();
         let outputs = vec![NamedTensor { name: "y".into(), tensor }];
-        CallAnswer { outputs, parameters: Vec::new() }
+        CallAnswer { outputs, ..CallAnswer::default() }
     }
 
     fn next(receiver: &mut PartReceiver) -> Poll<Result<Option<usize>, CallError>> {

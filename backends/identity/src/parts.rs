@@ -99,7 +99,7 @@ impl Parts {
             }
             let is_last = at + 1 == self.parts && !self.settings.fails;
             let parameters = vec![(PARTS.into(), Parameter::Int(at.cast_signed()))];
-            let part = CallAnswer { outputs: self.outputs.clone(), parameters };
+            let part = CallAnswer { outputs: self.outputs.clone(), parameters, again: false };
             let mut has_waited = false;
             loop {
                 let seen = taken.count();

@@ -82,6 +82,9 @@ pub(crate) struct SaidAnswer<'a> {
     outputs: Vec<Placed<'a>>,
     #[serde(borrow, default)]
     parameters: BTreeMap<Cow<'a, str>, Parameter>,
+    /// Is it to be run once more?
+    #[serde(default)]
+    again: bool,
 }
 
 /// The answers with their outputs, which are copied out of the memory of the lane.
@@ -93,21 +96,21 @@ pub(crate) fn take_each(
     each: Vec<Result<SaidAnswer<'_>, CallError>>,
 ) -> Result<Vec<Result<CallAnswer, CallError>>, Garbage> {
     let mut placed = Vec::new();
-    let said: Vec<Result<(usize, Parameters), CallError>> = each
+    let said: Vec<Result<(usize, Parameters, bool), CallError>> = each
         .into_iter()
         .map(|it| {
-            it.map(|SaidAnswer { outputs, parameters }| {
+            it.map(|SaidAnswer { outputs, parameters, again }| {
                 let count = outputs.len();
                 placed.extend(outputs);
                 let parameters = parameters.into_iter().map(|(name, it)| (name.into(), it));
-                (count, parameters.collect())
+                (count, parameters.collect(), again)
             })
         })
         .collect();
     let mut outputs = arena.take(&placed)?.into_iter();
-    let answer = |(count, parameters)| {
+    let answer = |(count, parameters, again)| {
         let outputs: Vec<NamedTensor> = outputs.by_ref().take(count).collect();
-        CallAnswer { outputs, parameters }
+        CallAnswer { outputs, parameters, again }
     };
     let mut answer = answer;
     Ok(said.into_iter().map(|it| it.map(&mut answer)).collect())

@@ -69,6 +69,8 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     ],
     merges_by_default: false,
     streams: true,
+    puts_back: true,
+    may_lack_inputs: true,
     runs_apart: true,
     runs_unread: true,
     ..EngineDescription::PLAIN

@@ -46,6 +46,7 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/mailbox.py" => "muster_python.mailbox",
     "muster_python/metrics.py" => "muster_python.metrics",
     "muster_python/model_archive.py" => "muster_python.model_archive",
+    "muster_python/packed.py" => "muster_python.packed",
     "muster_python/pyfunc.py" => "muster_python.pyfunc",
     "muster_python/readiness.py" => "muster_python.readiness",
     "muster_python/requirements.py" => "muster_python.requirements",

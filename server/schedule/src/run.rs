@@ -235,7 +235,7 @@ fn joined(parts: &[Done]) -> Option<Done> {
     for it in parts.iter().skip(1) {
         timings.add(&it.timings);
     }
-    Some(Done { outputs, parameters: Vec::new(), timings })
+    Some(Done { outputs, parameters: Vec::new(), timings, again: false })
 }
 
 fn execute(
@@ -299,7 +299,7 @@ impl Results {
         jobs: &[&Work],
         timings: Timings,
     ) -> Result<Vec<Result<Done, Error>>, BackendError> {
-        let of_outputs = |outputs| Ok(Done { outputs, parameters: Vec::new(), timings });
+        let of_outputs = |outputs| Ok(Done { outputs, parameters: Vec::new(), timings, again: false });
         match self {
             Results::Whole(results) => match whole(context, jobs, results, timings.batch_rows) {
                 Ok(share) => Ok(vec![of_outputs(share)]),
@@ -316,8 +316,8 @@ impl Results {
             }
             Results::Calls(answers) => {
                 let done = |it: CallAnswer| {
-                    let CallAnswer { outputs, parameters } = it;
-                    Done { outputs, parameters, timings }
+                    let CallAnswer { outputs, parameters, again } = it;
+                    Done { outputs, parameters, timings, again }
                 };
                 let answers = jobs.iter().zip(answers).map(|(job, it)| of_call(job, it));
                 Ok(answers.map(|it| it.map(done)).collect())
@@ -339,8 +339,8 @@ fn calls<'a>(jobs: &[&'a Work]) -> Vec<Call<'a>> {
 
 /// What a job gets of its model's own answer.
 fn of_call(job: &Work, answer: Result<CallAnswer, CallError>) -> Result<CallAnswer, Error> {
-    let CallAnswer { outputs, parameters } = answer.map_err(refused)?;
-    Ok(CallAnswer { outputs: in_order(&job.outputs, outputs), parameters })
+    let answer = answer.map_err(refused)?;
+    Ok(CallAnswer { outputs: in_order(&job.outputs, answer.outputs), ..answer })
 }
 
 /// The error of a request that a model's own code has refused.

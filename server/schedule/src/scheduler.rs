@@ -31,7 +31,7 @@ use inference::error::Error;
 use telemetry::metrics::{FailureReason, ModelMetrics};
 
 /// One request on its way to an instance.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Submission {
     /// What to run.
     pub work: Work,

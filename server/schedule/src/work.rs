@@ -101,4 +101,6 @@ pub struct Done {
     pub parameters: Parameters,
     /// Where the time of the execution went.
     pub timings: Timings,
+    /// Is the request to be run once more, as the next one of its sequence?
+    pub again: bool,
 }

@@ -80,7 +80,6 @@ const WITHOUT_A_WAY: &[(&str, &str, &str)] = &[
     ("ModelOutput.is_shape_tensor", r#"output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] is_shape_tensor: true }"#, "is_shape_tensor"),
     ("ModelInput.is_non_linear_format_io", r#"input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] is_non_linear_format_io: true }"#, "is_non_linear_format_io"),
     ("ModelOutput.is_non_linear_format_io", r#"output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] is_non_linear_format_io: true }"#, "is_non_linear_format_io"),
-    ("ModelSequenceBatching.iterative_sequence", "sequence_batching { direct { } iterative_sequence: true }", "iterative_sequence"),
 ];
 
 /// The rows of the document that have one of these states are those of the table, and no others.

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
     time::Instant,
 };
 
@@ -17,6 +17,8 @@ use crate::{frame::Garbage, launch::Worker, mailbox::HearsEnd};
 pub(crate) struct Shared {
     /// Guards what follows.
     state: Mutex<State>,
+    /// A call has ended, or none is answered any more.
+    news: Condvar,
     /// Wakes the thread of the talk.
     bell: OwnedFd,
 }
@@ -40,6 +42,14 @@ pub(super) struct State {
 
 /// An ask, and what has come of it.
 pub(super) type Done = (u64, Result<Option<Value>, CallError>);
+
+/// What ends with a call.
+pub(super) enum Ends {
+    /// The answer to its request, with an error or without.
+    Answer(Option<CallError>),
+    /// Its run alone: the request is run once more.
+    Run,
+}
 
 struct OpenCall {
     /// `None`: the run itself answers it, or its answer has ended.
@@ -68,7 +78,7 @@ pub(super) struct Note {
 impl Shared {
     pub(super) fn new() -> std::io::Result<Shared> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Shared { state: Mutex::default(), bell })
+        Ok(Shared { state: Mutex::default(), news: Condvar::new(), bell })
     }
 
     /// Can be read once the thread is to look.
@@ -105,10 +115,19 @@ impl Shared {
         }
     }
 
-    /// That run has ended: with these answers, or with none.
+    /// That run has ended: with these answers, or with none. Blocks until all has come that requests which are to be
+    /// run once more have sent.
     pub(super) fn finish(&self, run: u64, answers: Option<&[Result<CallAnswer, CallError>]>) {
         let mut ends = Vec::new();
-        let mut state = self.state();
+        let is_again = |it: &Result<CallAnswer, CallError>| it.as_ref().is_ok_and(|it| it.again);
+        let again = answers.into_iter().flatten().enumerate().filter(|it| is_again(it.1));
+        let again: Vec<CallId> = again.map(|(at, _)| (run, at as u32)).collect();
+        let sends = |state: &mut State| {
+            let sends = |id: &CallId| state.calls.get(id).is_some_and(|it| it.parts.is_some());
+            state.dead.is_none() && again.iter().any(sends)
+        };
+        let state = self.news.wait_while(self.state(), sends);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let dead = state.dead.clone();
         let those: Vec<CallId> =
             state.calls.range((run, 0)..=(run, u32::MAX)).map(|it| *it.0).collect();
@@ -146,8 +165,8 @@ impl Shared {
         self.state().calls.get(&id)?.parts.clone()
     }
 
-    /// The answer of that call has ended.
-    pub(super) fn end(&self, id: CallId, error: Option<CallError>) {
+    /// Nothing more comes of that call.
+    pub(super) fn end(&self, id: CallId, what: Ends) {
         let mut state = self.state();
         let Some(call) = state.calls.get_mut(&id) else { return };
         let parts = call.parts.take();
@@ -157,7 +176,8 @@ impl Shared {
             state.notes.remove(&id);
         }
         drop(state);
-        if let Some(parts) = parts {
+        self.news.notify_all();
+        if let (Some(parts), Ends::Answer(error)) = (parts, what) {
             parts.end(error.map_or(Ok(()), Err));
         }
     }
@@ -223,6 +243,7 @@ impl Shared {
         let calls: Vec<_> = those.into_iter().filter_map(|it| state.forget(it)).collect();
         let worker = state.closed.take();
         drop(state);
+        self.news.notify_all();
         for parts in calls.into_iter().filter_map(|it| it.parts) {
             parts.end(Err(error.clone()));
         }

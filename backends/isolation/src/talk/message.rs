@@ -35,6 +35,8 @@ pub(super) enum FromWorker<'a> {
     },
     /// The end of the answer to a call.
     End { call: CallId, error: Option<CallError> },
+    /// That call has sent its last part, and its request is to be run once more.
+    Again { call: CallId },
     /// A request to another model.
     #[serde(borrow)]
     Infer(Box<SaidAsk<'a>>),

@@ -30,7 +30,7 @@ use crate::{
     channel::ChannelError, frame::Garbage, launch::Worker, mailbox::HearsEnd, patience::LOOK,
 };
 use asks::Asks;
-use calls::{Shared, send};
+use calls::{Ends, Shared, send};
 use inbox::Inbox;
 use message::{FromWorker, ToWorker, parameters, tensors};
 use outbox::Outbox;
@@ -185,13 +185,14 @@ impl Side {
             FromWorker::Part { call, outputs, parameters: said, last } => {
                 let (outputs, parameters) = (tensors(&outputs, behind)?, parameters(said));
                 if let Some(parts) = self.shared.sender(call) {
-                    send(&parts, CallAnswer { outputs, parameters }, last)?;
+                    send(&parts, CallAnswer { outputs, parameters, again: false }, last)?;
                 }
                 if last {
-                    self.shared.end(call, None);
+                    self.shared.end(call, Ends::Answer(None));
                 }
             }
-            FromWorker::End { call, error } => self.shared.end(call, error),
+            FromWorker::End { call, error } => self.shared.end(call, Ends::Answer(error)),
+            FromWorker::Again { call } => self.shared.end(call, Ends::Run),
             FromWorker::Infer(ask) => self.asks.infer(*ask, behind, outbox)?,
             FromWorker::Cancel { ask } => self.asks.cancel(ask),
             FromWorker::Control { ask, verb } => self.asks.control(ask, verb, behind, outbox)?,

@@ -112,6 +112,32 @@ fn parts_come_in_their_order_and_the_worker_is_told_which_were_read() {
 }
 
 #[test]
+fn a_run_whose_request_is_run_once_more_has_ended_when_its_parts_have_come() {
+    let (talk, mut theirs) = start(HostHandle::default());
+    let (sender, mut answer) = parts();
+    for run in 0..2 {
+        let call = Call { rows: 1, outputs: &[], about: None, parts: Some(&sender) };
+        talk.begin(run, &[call], None);
+        let again = CallAnswer { again: true, ..CallAnswer::default() };
+        thread::scope(|scope| {
+            let ended = scope.spawn(|| talk.finish(run, Some(&[Ok(again)])));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!ended.is_finished());
+            theirs.part([run, 0], run as u8);
+            theirs.say(&json!({ "Again": { "call": [run, 0] } }), &[]);
+        });
+        // Its answer goes on.
+        assert!(sender.has_sent() && !sender.has_ended());
+        assert_eq!(next(&mut answer), Ok(Some(vec![run as u8])));
+    }
+    // One whose worker is gone is not waited for.
+    let call = Call { rows: 1, outputs: &[], about: None, parts: Some(&sender) };
+    talk.begin(2, &[call], None);
+    drop(theirs);
+    talk.finish(2, Some(&[Ok(CallAnswer { again: true, ..CallAnswer::default() })]));
+}
+
+#[test]
 fn a_worker_is_told_that_nobody_waits_and_may_go_on() {
     let (talk, mut theirs) = start(HostHandle::default());
     drop(begin(&talk, 0));
@@ -190,7 +216,7 @@ struct Echo(mpsc::Sender<Ask>);
 
 impl Host for Echo {
     fn infer(&self, ask: Ask, answer: PartSender) {
-        let part = || CallAnswer { outputs: ask.inputs.clone(), parameters: Vec::new() };
+        let part = || CallAnswer { outputs: ask.inputs.clone(), ..CallAnswer::default() };
         if &*ask.model != "silent" {
             answer.send(part()).unwrap();
             answer.send(part()).unwrap();

@@ -1,6 +1,7 @@
 """Requests of a model to other models of the server, and how those are loaded."""
 
 from muster_python import talk
+from muster_python.packed import pack
 from muster_python.triton_tensor import Tensor, TritonModelException
 
 _OUTSIDE = "BLS is only supported during the 'execute' function."
@@ -34,7 +35,7 @@ def _ask(request, decoupled):
     if running is None or not running[1]:
         raise TritonModelException(_OUTSIDE)
     inputs = [(it._name, it._kind, it._elements()) for it in request._inputs]
-    said, segments = talk.pack(inputs)
+    said, segments = pack(inputs)
     correlation = request._correlation_id
     # Larger numbers go as texts.
     if isinstance(correlation, int) and not -(1 << 63) <= correlation < 1 << 63:

@@ -21,8 +21,8 @@ class Waiter:
             asyncio.set_event_loop(self._loop)
         return self._loop.run_until_complete(returned)
 
-    def begin(self, coroutine, failed):
-        """Runs a coroutine beside what follows. `failed` is called with its exception, if it has one."""
+    def begin(self, coroutine, ended):
+        """Runs a coroutine beside what follows. `ended` is called with its exception, or with `None`."""
         import asyncio
 
         if self._thread is None:
@@ -34,7 +34,9 @@ class Waiter:
             try:
                 await coroutine
             except BaseException as error:
-                failed(error)
+                ended(error)
+            else:
+                ended(None)
 
         asyncio.run_coroutine_threadsafe(run(), self._loop)
 

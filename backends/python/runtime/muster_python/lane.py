@@ -113,6 +113,10 @@ class Answer(NamedTuple):
     parameters: dict = {}
 
 
+# What an instance gives for a call whose request is to be run once more.
+AGAIN = Answer([])
+
+
 class Refusal(NamedTuple):
     """An error for one call, with one of the wire's codes."""
 
@@ -256,6 +260,8 @@ class Lane:
             return self._stream_outcome(answer, call, stream)
         if isinstance(answer, Refusal):
             return {"Err": _error(answer)}
+        if answer is AGAIN:
+            return _ROUND
         if answer is None:
             # A run of the server's own, whose parts nobody hears.
             return _BEGUN
@@ -268,6 +274,9 @@ class Lane:
 
     def _stream_outcome(self, answer, call, stream):
         """The same of a call that is answered in parts: `None` says that it is, anything else is all of its answer."""
+        if answer is AGAIN:
+            stream.go_round()
+            return _ROUND
         if isinstance(answer, Refusal):
             stream.end(_error(answer))
         elif answer is not None:
@@ -295,6 +304,9 @@ class Unlike(Exception):
 
 # A call is answered in parts, or its answer is of no use.
 _BEGUN = {"Ok": {"outputs": [], "parameters": {}}}
+
+# A request is run once more.
+_ROUND = {"Ok": {"outputs": [], "parameters": {}, "again": True}}
 
 
 def _error(refusal):

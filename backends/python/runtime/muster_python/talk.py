@@ -15,10 +15,8 @@ import struct
 import threading
 from typing import NamedTuple
 
-import numpy as np
-
 from muster_python import faults, frames
-from muster_python.tensors import BY_WIRE, BYTES, Input, join_bytes, split_bytes
+from muster_python.packed import pack, unpack
 
 _HEAD = struct.Struct("<II")
 
@@ -72,32 +70,6 @@ def running():
         return found.talk, found.calls
     open_ones = [(it, it.open_calls()) for it in list(_talks)]
     return next((it for it in open_ones if it[1]), open_ones[0] if open_ones else None)
-
-
-def pack(tensors):
-    """Tensors as name, kind and array → what is said of them, and their bytes one behind the other."""
-    said, segments = [], []
-    for name, kind, array in tensors:
-        # A view of numbers, where that is possible.
-        data = join_bytes(array) if kind is BYTES else memoryview(np.ascontiguousarray(array).reshape(-1).view("u1"))
-        said.append({"name": name, "dtype": kind.wire, "dims": list(array.shape), "len": len(data)})
-        segments.append(data)
-    return said, segments
-
-
-def _unpack(said, data):
-    """The tensors whose bytes these are."""
-    inputs, at = [], 0
-    for it in said:
-        kind, dims, end = BY_WIRE[it["dtype"]], it["dims"], at + it["len"]
-        if kind is BYTES:
-            array = split_bytes(bytes(data[at:end])).reshape(dims)
-        else:
-            # A copy: elements begin where they may, and the model may write to them.
-            array = np.frombuffer(bytearray(data[at:end]), kind.numpy).reshape(dims)
-        inputs.append(Input(it["name"], kind, dims, array))
-        at = end
-    return inputs
 
 
 class Talk:
@@ -271,7 +243,7 @@ class Talk:
             with self._lock:
                 answers = self._asks.get(body["ask"])
             if answers is not None:
-                answers._take(Part(_unpack(body["outputs"], data), body["parameters"]))
+                answers._take(Part(unpack(body["outputs"], data), body["parameters"]))
         elif what == "Ended":
             self._end(body["ask"], body["error"], body["value"])
 
@@ -357,6 +329,16 @@ class Stream:
             self._talk._send({"End": {"call": self.call, "error": error}})
         self._talk._forget(self.call)
         return True
+
+    def go_round(self):
+        """The request is run once more. What was sent before is read; the next run sends on."""
+        with self._order:
+            with self._room:
+                if self.has_ended:
+                    return
+                self.has_ended = True
+            self._talk._send({"Again": {"call": self.call}})
+        self._talk._forget(self.call)
 
     def abandon(self):
         """Its run says how it ends."""

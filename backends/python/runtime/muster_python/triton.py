@@ -8,7 +8,7 @@ import triton_python_backend_utils as pb_utils
 
 from muster_python import faults
 from muster_python.coroutines import Waiter
-from muster_python.lane import Refusal, RunFailed
+from muster_python.lane import AGAIN, Refusal, RunFailed
 from muster_python.source import import_model
 from muster_python.triton_config import ModelConfig, given_config, is_decoupled
 from muster_python.triton_replies import ManyReplies, OneReply, outcome
@@ -66,6 +66,8 @@ class Instance:
 
     def __init__(self, user_class, load, info):
         self._name, self._load = info["instance"]["name"], load
+        batching = json.loads(info["instance"]["config"]).get("sequence_batching", {})
+        self._iterates = batching.get("iterative_sequence", False)
         self._waiter = Waiter()
         self._model = user_class()
         if hasattr(self._model, "initialize"):
@@ -125,7 +127,7 @@ class Instance:
     def _returned(self, run, replies):
         """What the model returns, a response or `None` for each request. `replies` gets what senders send."""
         calls = run.calls()
-        replies.extend(OneReply() for _ in calls)
+        replies.extend(OneReply(self._iterates) for _ in calls)
         requests = [InferenceRequest._incoming(*it) for it in zip(calls, [self._load] * len(calls), replies)]
         returned = self._waiter.value(self._model.execute(requests))
         if returned is None and all(it.has_sender for it in replies):
@@ -141,6 +143,8 @@ class Instance:
 
     def _answer(self, reply, response):
         """One response, on the way to its client: it is waited for where a sender is to send it."""
+        if reply.is_rescheduled:
+            return self._round(reply, response)
         if response is None:
             response = reply.wait()
             if response is None:
@@ -158,29 +162,48 @@ class Instance:
             response = reply.response
         return outcome(response)
 
+    def _round(self, reply, response):
+        """What becomes of a request that is to be run once more."""
+        if response is None and reply.response is None:
+            return AGAIN
+        if response is not None:
+            text = "Expected a None object in the execute function return list for reschduled request"
+        else:
+            text = "a request that is rescheduled has been answered by its response sender"
+        return Refusal("Internal", f"'{self._name}': {text}")
+
 
 class DecoupledInstance(Instance):
     """An object of the user's class that answers a request by any number of responses, at any time."""
 
     def execute(self, run):
         with self._failing():
-            self._begin(run)
-        return [None] * len(run.rows())
+            replies = self._begin(run)
+        return [AGAIN if it.is_rescheduled else None for it in replies]
 
     def _begin(self, run):
         calls = run.calls()
-        replies = [ManyReplies(it, self._name) for it in calls]
+        replies = [ManyReplies(it, self._name, self._iterates) for it in calls]
         requests = [InferenceRequest._incoming(*it) for it in zip(calls, [self._load] * len(calls), replies)]
         returned = self._model.execute(requests)
+        for reply in replies:
+            reply.has_run()
         if type(returned) is CoroutineType:
-            self._waiter.begin(returned, lambda error: self._fail(error, replies))
-        elif returned is not None:
+            self._waiter.begin(returned, lambda error: self._end(error, replies))
+            return replies
+        if returned is not None:
             raise TritonModelException(
                 f"Python model '{self._name}' is using the decoupled mode and the execute function must return None."
             )
+        self._end(None, replies)
+        return replies
 
-    def _fail(self, error, replies):
-        """A coroutine has failed. Requests that it has not answered to their end are told."""
+    def _end(self, error, replies):
+        """`execute` has ended. Requests that a coroutine which fails has not answered to their end are told."""
+        if error is None:
+            for reply in replies:
+                reply.leave_run()
+            return
         text = self._failed(error)
         for reply in replies:
             reply.fail(text)

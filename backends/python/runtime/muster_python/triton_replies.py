@@ -15,14 +15,34 @@ def outcome(response):
     return Answer(outputs, response._parameters)
 
 
-class OneReply:
+class Reply:
+    """What all requests have that have come."""
+
+    def __init__(self, iterates):
+        self._iterates = iterates
+        # Is the request to be run once more? Said in its run.
+        self.is_rescheduled = self._has_run = False
+        self.has_sender = False
+
+    def reschedule(self, again):
+        if again and not self._iterates:
+            raise TritonModelException(
+                "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE needs sequence_batching { iterative_sequence: true } in the "
+                "model's configuration"
+            )
+        if self._has_run:
+            raise TritonModelException("release flags are for execute, before it returns")
+        self.is_rescheduled = again
+
+
+class OneReply(Reply):
     """The response of a request in default mode."""
 
-    def __init__(self):
+    def __init__(self, iterates):
+        super().__init__(iterates)
         # Guards what follows. Whoever has it may be interrupted by the collector of garbage, and take it again.
         self._news = threading.Condition()
         self.response = None
-        self.has_sender = False
         self._is_closed = self._is_dropped = False
 
     def send(self, response, is_final):
@@ -45,7 +65,7 @@ class OneReply:
     def close(self):
         """Senders send no more."""
         with self._news:
-            self._is_closed = True
+            self._is_closed = self._has_run = True
 
     def drop(self):
         """Nobody has a sender any more."""
@@ -61,15 +81,17 @@ class OneReply:
             return self.response
 
 
-class ManyReplies:
+class ManyReplies(Reply):
     """The responses of a request to a decoupled model, which may come at any time."""
 
-    def __init__(self, call, name):
+    def __init__(self, call, name, iterates):
+        super().__init__(iterates)
         self._call, self._name = call, name
-        self.has_sender = False
         # Guards what follows.
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._is_closed = self._is_dropped = False
+        # Does `execute` go on? What it fails with says more than that a sender was dropped by it.
+        self._is_in_run = True
 
     def send(self, response, is_final):
         with self._lock:
@@ -89,6 +111,18 @@ class ManyReplies:
         elif is_final:
             self._call.end()
 
+    def has_run(self):
+        """`execute` has returned. The senders of a request that is run once more send nothing then."""
+        with self._lock:
+            self._has_run = True
+            self._is_closed = self._is_closed or self.is_rescheduled
+
+    def leave_run(self):
+        """`execute` has ended, its coroutine too, without an exception."""
+        self._is_in_run = False
+        if self._is_dropped:
+            self.drop()
+
     def fail(self, text):
         """`execute` has failed, after it has returned."""
         if self._call.streams:
@@ -96,7 +130,8 @@ class ManyReplies:
 
     def drop(self):
         """Nobody has a sender any more. Called by the collector of garbage."""
-        if self._call.streams and not self._is_closed:
+        self._is_dropped = True
+        if self._call.streams and not self._is_closed and not self._is_in_run:
             text = f"'{self._name}' has dropped the response sender of a request without the final flag"
             self._call.drop(Refusal("Internal", text))
 

@@ -170,11 +170,15 @@ class InferenceRequest:
         return self._is_cancelled is not None and self._is_cancelled()
 
     def set_release_flags(self, flags):
-        """Only `TRITONSERVER_REQUEST_RELEASE_ALL`, which is what happens anyway."""
-        if flags == _RELEASE_RESCHEDULE:
-            raise TritonModelException("TRITONSERVER_REQUEST_RELEASE_RESCHEDULE is not supported yet")
-        if flags != _RELEASE_ALL:
-            raise TritonModelException(f"release flags are {flags}, expected TRITONSERVER_REQUEST_RELEASE_ALL")
+        """What becomes of the request behind its run: it is over, or it is run once more."""
+        if flags not in (_RELEASE_ALL, _RELEASE_RESCHEDULE):
+            raise TritonModelException(
+                f"release flags are {flags}, expected TRITONSERVER_REQUEST_RELEASE_ALL or "
+                "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE"
+            )
+        if self._hold is None:
+            raise TritonModelException("set_release_flags: only a request that has come is released")
+        self._hold.replies.reschedule(flags == _RELEASE_RESCHEDULE)
 
     def get_response_sender(self):
         """Another way than the list to answer this request, for any thread."""

@@ -292,6 +292,8 @@ class Lane:
     def _answer(self, each):
         if "Err" in each:
             return Refused(each["Err"])
+        if each["Ok"].get("again"):
+            return AGAIN
         outputs = {it["name"]: self._array(it) for it in each["Ok"]["outputs"]}
         return Answered(outputs, each["Ok"]["parameters"])
 
@@ -339,6 +341,10 @@ class Talk:
         """Sends a message."""
         message = frames.encode({what: body})
         self.stream.sendall(struct.pack("<II", len(message), len(data)) + message + data)
+
+
+# The outcome of a call whose request is to be run once more.
+AGAIN = "again"
 
 
 class Bits(np.ndarray):

@@ -195,6 +195,17 @@ sender.send(flags=FINAL)
             self.assertIn("Failed to process the request(s) for model 'm_0', ", failed["text"])
             self.assertIn(said, failed["text"])
 
+    def test_an_exception_says_more_than_that_its_senders_were_dropped(self):
+        gone = "del sender\nsenders.clear()\nrequests.clear()\ntime.sleep(0.1)\nraise ValueError('bad')"
+        _, lane = self.begin(model(gone))
+        failed = lane.finish()
+        self.assertIsInstance(failed, Failed)
+        self.assertIn("ValueError: bad", failed["text"])
+        _, lane = self.begin(model(gone.replace("time.sleep(0.1)", "await asyncio.sleep(0.1)"), "async def"))
+        self.assertEqual(lane.finish(), [{}])
+        _, body, _ = lane.talk.receive()
+        self.assertIn("ValueError: bad", body["error"]["text"])
+
     def test_an_exception_behind_a_response_comes_behind_it(self):
         _, lane = self.begin(model("sender.send(answer(1))\nraise ValueError('bad')"))
         self.hears(lane, 1)

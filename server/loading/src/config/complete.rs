@@ -163,14 +163,17 @@ pub fn complete(
         Some(spec) if raw.max_batch_size() >= 0 => fit(&mut config, &raw, spec, &mut report),
         // What dimensions mean is not known.
         Some(_) => {}
-        None => must_be_configured(&raw, &mut report),
+        None => must_be_configured(&raw, engine, &mut report),
     }
     let ((raw, config), warnings) = report.into_result(model, (raw, config))?;
     Ok(Completed { raw, config, warnings })
 }
 
-fn must_be_configured(raw: &RawConfig, report: &mut Report) {
-    let missing = [("input", raw.input.is_empty()), ("output", raw.output.is_empty())];
+fn must_be_configured(raw: &RawConfig, engine: &EngineDescription, report: &mut Report) {
+    // Rows are counted by inputs.
+    let may_lack_inputs = engine.may_lack_inputs && raw.max_batch_size() == 0;
+    let missing =
+        [("input", raw.input.is_empty() && !may_lack_inputs), ("output", raw.output.is_empty())];
     for (field, _) in missing.iter().filter(|(_, missing)| *missing) {
         report.problem(format!(
             "no {field} is configured, and the backend '{}' cannot tell it from the model; \

@@ -6,7 +6,7 @@ use crate::{
     config::complete::RowsKnown,
     load::{create_error::CreateError, loader::Loader, placement::Plan, version_load::Load},
 };
-use serving::config::{model::Scheduling, raw};
+use serving::config::raw;
 
 /// May a request to that model have any number of answers?
 pub(super) fn is_decoupled(raw: &raw::ModelConfig) -> bool {
@@ -58,14 +58,6 @@ impl Loader {
             return Ok(());
         }
         let mut completed = self.complete(load, model, RowsKnown::Independent)?;
-        let is_sequential = matches!(completed.config.scheduling, Scheduling::Sequences(_));
-        if is_sequential && 1 < completed.config.max_batch_size {
-            return Err(CreateError::Refused(format!(
-                "sequence_batching with max_batch_size {}: code of users is given requests of sequences one by one; \
-                 write max_batch_size: 1, or 0",
-                completed.config.max_batch_size
-            )));
-        }
         completed.show_instances(&plan.groups);
         model.settle(&self.reader.to_json(&completed.raw).to_string().into());
         Ok(())

@@ -103,8 +103,9 @@ pub(crate) fn dispatch(
     if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
         (&config.scheduling, &extra)
     {
+        let engine = (keeps_state, answers_calls);
         let settings =
-            sequence_settings::settings(config, batching, wiring.clone(), keeps_state, server);
+            sequence_settings::settings(config, batching, wiring.clone(), engine, server);
         let settings = sequence::SequenceSettings { rerun, ..settings };
         return Dispatch::Sequences(SequenceScheduler::new(settings, slots, metrics));
     }

@@ -62,7 +62,7 @@ pub(crate) fn settings(
     config: &ModelConfig,
     batching: &SequenceBatching,
     wiring: Wiring,
-    engine_keeps_state: bool,
+    (engine_keeps_state, answers_calls): (bool, bool),
     server: &LoadSettings,
 ) -> SequenceSettings {
     SequenceSettings {
@@ -81,6 +81,8 @@ pub(crate) fn settings(
         niceness: niceness(config.priority),
         rerun: RerunPolicy::default(),
         engine_keeps_state,
+        answers_calls,
+        iterates: batching.iterates,
         hold: server.scheduling.hold,
         hold_backlog: server.scheduling.hold_backlog,
     }

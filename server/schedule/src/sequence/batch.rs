@@ -7,12 +7,13 @@ use std::{
 };
 
 use backend::{
-    BackendError, Batch, DataType, Instance, NamedTensor, RerunPolicy, RunTerms, Shape, Stop,
-    Tensor,
+    BackendError, Batch, CallAnswer, DataType, Instance, NamedTensor, RerunPolicy, RunTerms, Shape,
+    Stop, Tensor,
 };
 use bytes::Bytes;
 
 use super::{
+    calls::{self, Share},
     settings::{Flag, IdType, ImplicitState, Signal, Wiring},
     table::CarriedState,
 };
@@ -22,7 +23,7 @@ use crate::{
     slot::{Missed, Slot},
     work::{Done, Work},
 };
-use inference::{request::SequenceId, timings::Timings};
+use inference::{error::Error, request::SequenceId, timings::Timings};
 
 /// A request in its row of a batch.
 #[derive(Clone, Copy)]
@@ -48,6 +49,8 @@ pub(super) struct RunMode {
     pub rows: Rows,
     /// May requests be run again?
     pub rerun: RerunPolicy,
+    /// Is each request answered by itself, by the model's own code?
+    pub answers_calls: bool,
     /// Does the engine keep something of a run for the next one? Then no run that failed is made again, as it may have
     /// changed that.
     pub keeps_state: bool,
@@ -73,7 +76,7 @@ pub(super) fn run(
     observe: &mut dyn FnMut(&Timings),
 ) -> Attempts<Ran> {
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
-    in_halves(
+    let Attempts { answers, reruns, killers, moved } = in_halves(
         &places,
         // What a sequence has left behind is on its instance.
         Standing::default(),
@@ -93,42 +96,42 @@ pub(super) fn run(
                 Rows::Free => group.iter().map(|it| rows[*it]).collect(),
             };
             slot.call(terms, Missed::Waits, stop, |instance| {
-                execute(instance, wiring, &masked, stop, observe)
+                execute(instance, wiring, (&masked, mode.answers_calls), stop, observe)
             })
         },
-    )
+    );
+    // A request that its model has refused is answered.
+    let answers = answers.into_iter().map(Result::flatten).collect();
+    Attempts { answers, reruns, killers, moved }
 }
 
 fn execute(
     instance: &mut dyn Instance,
     wiring: &Wiring,
-    rows: &[Option<Row<'_>>],
+    (rows, answers_calls): (&[Option<Row<'_>>], bool),
     stop: &Stop,
     observe: &mut dyn FnMut(&Timings),
-) -> Result<Vec<Ran>, BackendError> {
+) -> Result<Vec<Result<Ran, Error>>, BackendError> {
     let started = Instant::now();
     let inputs = wiring.inputs(rows)?;
     let outputs = wiring.outputs(rows);
     let running = Instant::now();
     // Not stopped when its client leaves: the state after this run is that of a sequence.
     let batch = Batch { signature: 0, inputs: &inputs, outputs: &outputs, rows: rows.len(), stop };
-    let results = instance.execute(&batch)?;
-    let ran = Instant::now();
-    let present = rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)));
-    let shares = present.map(|(at, row)| {
-        let take = |name| wiring.share(&results, name, at, rows.len());
-        let outputs = row.work.outputs.iter().map(&take).collect::<Result<_, _>>()?;
-        let tensors = wiring
-            .states
-            .iter()
-            .map(|it| take(&it.output).map(|output| alone(output.tensor, rows.len())));
-        let tensors: Vec<Tensor> = tensors.collect::<Result<_, _>>()?;
-        let carried = (!tensors.is_empty())
-            .then(|| CarriedState { key: wiring.shapes_key(&tensors), tensors });
-        Ok((outputs, carried))
-    });
-    let shares: Vec<(Vec<NamedTensor>, Option<CarriedState>)> =
-        shares.collect::<Result<_, BackendError>>()?;
+    let (shares, ran) = match answers_calls {
+        false => {
+            let results = instance.execute(&batch)?;
+            let ran = Instant::now();
+            (wiring.shares(&results, rows)?, ran)
+        }
+        true => {
+            let wanted: Vec<_> =
+                rows.iter().map(|it| wiring.outputs(std::slice::from_ref(it))).collect();
+            let answers = instance.execute_calls(&batch, &calls::calls(rows, &wanted))?;
+            let ran = Instant::now();
+            (calls::shares(wiring, rows, answers)?, ran)
+        }
+    };
     let timings = Timings {
         started,
         queue: Duration::ZERO,
@@ -142,11 +145,11 @@ fn execute(
         turn: instance.last_turn(),
     };
     observe(&timings);
-    let ran = shares.into_iter().map(|(outputs, carried)| Ran {
-        done: Done { outputs, parameters: Vec::new(), timings },
-        carried,
-    });
-    Ok(ran.collect())
+    let ran = |(answer, carried)| {
+        let CallAnswer { outputs, parameters, again } = answer;
+        Ran { done: Done { outputs, parameters, timings, again }, carried }
+    };
+    Ok(shares.into_iter().map(|it| it.map(ran)).collect())
 }
 
 /// A tensor that is carried does not keep those of other sequences in memory.
@@ -256,6 +259,30 @@ impl Wiring {
         let tensor =
             tensor.ok_or_else(|| failed(format!("input '{name}' differs inside the batch")))?;
         Ok(NamedTensor { name: name.clone(), tensor })
+    }
+
+    /// What the requests in these rows get of the outputs of a whole run, in their order.
+    fn shares(
+        &self,
+        results: &[NamedTensor],
+        rows: &[Option<Row<'_>>],
+    ) -> Result<Vec<Share>, BackendError> {
+        let present = rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)));
+        let shares = present.map(|(at, row)| {
+            let take = |name: &Arc<str>| self.share(results, name, at, rows.len());
+            let outputs = row.work.outputs.iter().map(&take).collect::<Result<_, _>>()?;
+            let state = |it: &ImplicitState| {
+                take(&it.output).map(|output| alone(output.tensor, rows.len()))
+            };
+            let tensors = self.states.iter().map(state).collect::<Result<_, _>>()?;
+            Ok(Ok((CallAnswer { outputs, ..CallAnswer::default() }, self.carry(tensors))))
+        });
+        shares.collect()
+    }
+
+    /// States as a sequence carries them. `None` where there are none.
+    pub(super) fn carry(&self, tensors: Vec<Tensor>) -> Option<CarriedState> {
+        (!tensors.is_empty()).then(|| CarriedState { key: self.shapes_key(&tensors), tensors })
     }
 
     /// What at least one request wants, and the states.

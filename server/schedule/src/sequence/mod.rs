@@ -6,7 +6,9 @@
 //! (which sequence sits where, what waits) and `decide` (what runs now).
 
 mod batch;
+mod calls;
 mod decide;
+mod iterations;
 mod kept_state;
 mod overdue;
 mod running;

@@ -1,14 +1,18 @@
 //! The scheduler of a model whose requests come in sequences.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, PoisonError, Weak, atomic::AtomicUsize},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 use backend::ModelProcess;
 
 use super::{
-    settings::{SequenceSettings, Signal, Strategy},
+    iterations,
+    settings::{IdType, SequenceSettings, Signal, Strategy},
     shared::{Job, LockedState, Shared, describe},
     table::Table,
     waiting::Waiting,
@@ -28,6 +32,8 @@ use telemetry::metrics::{FailureReason, ModelMetrics};
 /// and the instances go.
 pub struct SequenceScheduler {
     shared: Arc<Shared>,
+    /// Sequences that were begun for requests which are some of their own.
+    begun: AtomicU64,
 }
 
 impl SequenceScheduler {
@@ -73,7 +79,7 @@ impl SequenceScheduler {
         let shared = Arc::new(shared);
         let watched: Weak<Shared> = Arc::downgrade(&shared);
         shared.settings.watchdog.watch(watched);
-        SequenceScheduler { shared }
+        SequenceScheduler { shared, begun: AtomicU64::new(0) }
     }
 
     /// Runs one request of a sequence, after the earlier ones.
@@ -86,6 +92,30 @@ impl SequenceScheduler {
     /// Dropping the future of a request that does not run yet ends its sequence, whose other requests are answered with
     /// an error: a sequence with a gap is none. One that runs is finished for the sake of those that follow.
     pub async fn submit(
+        &self,
+        submission: Submission,
+        sequence: Option<&Sequence>,
+    ) -> Result<Done, Error> {
+        match self.shared.settings.iterates {
+            true => iterations::run(self, submission).await,
+            false => self.run_once(submission, sequence).await,
+        }
+    }
+
+    /// A sequence of the server's own.
+    pub(super) fn begin_own(&self) -> Sequence {
+        // Whatever type the model takes it in.
+        let number = 1 + self.begun.fetch_add(1, Relaxed) % u64::from(i32::MAX.unsigned_abs());
+        let is_text = self.shared.settings.wiring.id_types().any(|it| it == IdType::Text);
+        let id = match is_text {
+            true => SequenceId::Text(number.to_string().into()),
+            false => SequenceId::Number(number),
+        };
+        Sequence { id, start: true, end: false }
+    }
+
+    /// One run of the request.
+    pub(super) async fn run_once(
         &self,
         submission: Submission,
         sequence: Option<&Sequence>,

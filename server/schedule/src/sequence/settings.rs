@@ -39,6 +39,10 @@ pub struct SequenceSettings {
     /// Does the engine keep something of a run for the next one? Then a run is never repeated, and the
     /// sequences of an instance are lost with it.
     pub engine_keeps_state: bool,
+    /// Is each request of a run answered by itself, by the model's own code?
+    pub answers_calls: bool,
+    /// Is each request a sequence of its own, which the model has run again until it is done with it?
+    pub iterates: bool,
     /// Requests that must wait before the first run; 0 but in tests.
     pub hold: usize,
     /// So many of them must be of sequences without a seat.

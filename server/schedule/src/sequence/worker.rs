@@ -332,7 +332,8 @@ fn answers(
         Strategy::Oldest { .. } => (Rows::Free, taken.iter().map(|it| Some(row(it))).collect()),
     };
     let (rerun, keeps_state) = (shared.settings.rerun, shared.settings.engine_keeps_state);
-    let mode = RunMode { rows: layout, rerun, keeps_state };
+    let answers_calls = shared.settings.answers_calls;
+    let mode = RunMode { rows: layout, rerun, answers_calls, keeps_state };
     let mut times = Vec::with_capacity(1);
     let wiring = &shared.settings.wiring;
     let run = |slot: &mut Slot, rows: &[Option<Row<'_>>]| {

@@ -16,6 +16,8 @@ pub struct SequenceBatching {
     pub seats: usize,
     /// Inputs that tell the model of sequences.
     pub controls: Vec<Control>,
+    /// Is each request a sequence of its own, which the model has run again until it is done with it?
+    pub iterates: bool,
     /// Tensors that go from one request of a sequence to the next.
     pub states: Vec<StateConfig>,
 }

@@ -290,7 +290,7 @@ impl Shared {
 }
 
 fn part_of(response: InferenceResponse) -> CallAnswer {
-    CallAnswer { outputs: response.outputs, parameters: response.parameters }
+    CallAnswer { outputs: response.outputs, parameters: response.parameters, again: false }
 }
 
 fn bytes_of(tensors: &[NamedTensor]) -> usize {

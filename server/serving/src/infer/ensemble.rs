@@ -283,7 +283,7 @@ impl<'a> Run<'a> {
                 let outputs = self.outputs()?;
                 sender.read().await;
                 // Who has left drops this future, too.
-                let _ = sender.send(CallAnswer { outputs, parameters: Vec::new() });
+                let _ = sender.send(CallAnswer { outputs, ..CallAnswer::default() });
                 return Ok(());
             };
             let Some(member) = self.resolved.members.get(at) else { return Ok(()) };

@@ -122,7 +122,7 @@ async fn in_parts(
 async fn send(sender: &PartSender, done: Done) -> Result<(), Error> {
     let Done { outputs, parameters, .. } = done;
     sender.read().await;
-    match sender.send(CallAnswer { outputs, parameters }) {
+    match sender.send(CallAnswer { outputs, parameters, again: false }) {
         // Who has left drops this future, too.
         Ok(()) | Err(NotSent::Left) => Ok(()),
         Err(NotSent::Ended | NotSent::Full) => {
@@ -182,7 +182,7 @@ impl Joined {
     }
 
     fn append(&mut self, done: Done) -> Result<(), Error> {
-        let Done { outputs, parameters, timings } = done;
+        let Done { outputs, parameters, timings, .. } = done;
         if self.outputs.is_empty() {
             let column =
                 |it: &NamedTensor| Column { name: it.name.clone(), pieces: Vec::new(), settled: 0 };
@@ -204,7 +204,7 @@ impl Joined {
             Ok(NamedTensor { name: column.name, tensor })
         });
         let outputs = outputs.collect::<Result<_, Error>>()?;
-        Ok(Done { outputs, parameters: self.parameters, timings })
+        Ok(Done { outputs, parameters: self.parameters, timings, again: false })
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         let tensor = Tensor::from_vec(Shape::new(&[rows, width]), vec![value; rows * width]);
         let outputs = vec![NamedTensor { name: "y".into(), tensor: tensor.unwrap() }];
         let timings = Timings::starting_at(Instant::now());
-        Done { outputs, parameters: Vec::new(), timings }
+        Done { outputs, parameters: Vec::new(), timings, again: false }
     }
 
     #[test]

@@ -142,6 +142,7 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
         outputs,
         parameters: Vec::new(),
         timings: Timings { queue: Duration::ZERO, prepare, rows, ..timings },
+        again: false,
     })
 }
 

@@ -164,7 +164,7 @@ fn send_rest(sender: &PartSender, answer: &mut Answer) {
         let outputs = std::mem::take(&mut answer.outputs);
         let parameters = std::mem::take(&mut answer.parameters);
         // Nothing waits before it, and who has left does not miss it.
-        let _ = sender.send_last(CallAnswer { outputs, parameters });
+        let _ = sender.send_last(CallAnswer { outputs, parameters, again: false });
     }
     sender.end(Ok(()));
 }
@@ -255,7 +255,7 @@ impl Responses {
 
     /// A part as clients see it.
     fn response(&self, part: CallAnswer) -> Result<InferenceResponse, Error> {
-        let CallAnswer { outputs, parameters } = part;
+        let CallAnswer { outputs, parameters, .. } = part;
         let mut outputs = in_order(&self.wanted, outputs);
         let config = self.model.config_of(self.model.signature.at(self.signature));
         outputs.iter_mut().try_for_each(|it| present(config, it))?;

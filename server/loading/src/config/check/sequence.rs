@@ -38,12 +38,6 @@ pub(super) fn sequences(
     report: &mut Report,
 ) -> Option<SequenceBatching> {
     let given = sequence_batching(raw)?;
-    if given.iterative_sequence {
-        report.problem(
-            "sequence_batching.iterative_sequence is not supported: it is for backends that put a request back into \
-             the queue, and none of these does",
-        );
-    }
     let batch = (max_batch_size > 0).then_some(None);
     let controls = controls(given, report);
     for (i, control) in &controls {
@@ -77,6 +71,7 @@ pub(super) fn sequences(
         strategy,
         seats,
         controls: controls.into_iter().map(|(_, it)| it).collect(),
+        iterates: given.iterative_sequence,
         states,
     })
 }

@@ -19,12 +19,14 @@ pub(crate) fn unsupported(raw: &RawConfig, backend: &str, engines: &Engines, rep
             "model_transaction_policy {{ decoupled: true }} is not supported: {who} gives each request one answer"
         ));
     }
-    if is_decoupled && matches!(scheduling, Some(SchedulingChoice::SequenceBatching(_))) {
-        report.problem(
-            "model_transaction_policy { decoupled: true } with sequence_batching is not supported: a request of a \
-             sequence has one answer"
-                .to_owned(),
-        );
+    if let Some(SchedulingChoice::SequenceBatching(given)) = scheduling
+        && given.iterative_sequence
+        && !engines.description(backend).puts_back
+    {
+        report.problem(format!(
+            "sequence_batching.iterative_sequence is not supported: it is for backends that put a request back into \
+             the queue, and the backend '{backend}' does not"
+        ));
     }
     if matches!(scheduling, Some(SchedulingChoice::EnsembleScheduling(_)))
         && raw.platform != "ensemble"

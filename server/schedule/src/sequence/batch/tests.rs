@@ -100,7 +100,12 @@ fn run_counted(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Giv
     (answers, given, counted)
 }
 
-const FIXED: RunMode = RunMode { rows: Rows::Fixed, rerun: RerunPolicy::Crash, keeps_state: false };
+const FIXED: RunMode = RunMode {
+    rows: Rows::Fixed,
+    rerun: RerunPolicy::Crash,
+    answers_calls: false,
+    keeps_state: false,
+};
 const FREE: RunMode = RunMode { rows: Rows::Free, ..FIXED };
 
 #[test]

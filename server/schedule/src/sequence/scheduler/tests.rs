@@ -85,6 +85,7 @@ impl Drop for Adder {
 fn settings() -> SequenceSettings {
     let state =
         ImplicitState { input: "kept_in".into(), output: "kept_out".into(), initial: tensor(0) };
+    let (controls, hashes) = Default::default();
     SequenceSettings {
         model: "m".into(),
         strategy: Strategy::Direct(DirectPolicy {
@@ -93,12 +94,7 @@ fn settings() -> SequenceSettings {
         }),
         idle: Duration::from_secs(60),
         longest_backlog: None,
-        wiring: Wiring {
-            batches: false,
-            controls: vec![],
-            states: vec![state],
-            hashes: Default::default(),
-        },
+        wiring: Wiring { batches: false, controls, states: vec![state], hashes },
         seats: 1,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
@@ -106,6 +102,8 @@ fn settings() -> SequenceSettings {
         niceness: 0,
         rerun: Default::default(),
         engine_keeps_state: false,
+        answers_calls: false,
+        iterates: false,
         hold: 0,
         hold_backlog: 0,
     }
