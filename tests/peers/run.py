@@ -22,6 +22,7 @@ from images import ImageComparison
 from peers import PEERS
 from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import TOLERATED, Row, generator, markdown
+from text_peers import TEXT_PEERS, TextEmbeddingsInference
 from texts import TextComparison
 
 # Seconds that a server may take to its first right answer.
@@ -70,8 +71,11 @@ def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("peers", nargs="*", metavar="PEER", help="some of: " + ", ".join(it.name for it in PEERS))
+    names = ", ".join(it.name for it in PEERS)
+    text_names = "; ".join(it.name for it in TEXT_PEERS)
+    add("peers", nargs="*", metavar="PEER", help=f"some of: {names}; with --set text of: {text_names}; tei")
     add("--set", choices=["tensors", *SETS, "detector"], default="tensors", help="what is served")
+    add("--tei", type=Path, metavar="PROGRAM", help="text-embeddings-router, a further peer of the set text")
     add("--muster", type=Path, default=ROOT / "target/dist/muster", help="the release build")
     add("--work", type=Path, default=ROOT / "target/peers", help="folder of environments and logs")
     models = "mlp, identity, convnet, retrieval, transformer; settings are tuned for the first"
@@ -81,15 +85,19 @@ def arguments():
     add("--block", type=float, default=0.25, help="seconds of a block; a quarter more is warm-up")
     add("--quick", action="store_true", help="16 connections (of images 4), 2 pairs: a look, no measurement")
     options = parser.parse_args()
-    known = {it.name.lower(): it for it in PEERS}
+    every = PEERS
+    if options.set == "text":
+        every = [*TEXT_PEERS, *([TextEmbeddingsInference(options.tei.resolve())] if options.tei else [])]
+    known = {it.name.lower(): it for it in every}
     unknown = [it for it in options.peers if it.lower() not in known]
     if unknown:
-        parser.error(f"unknown peer '{unknown[0]}'; there are {', '.join(known)}")
-    options.peers = [known[it.lower()] for it in options.peers] or PEERS
-    every = CONNECTIONS.get(options.set, [1, 16, 64])
-    options.connections = options.connections or every
+        parser.error(f"unknown peer '{unknown[0]}'; there are {'; '.join(known)}")
+    options.all_peers = not options.peers
+    options.peers = [known[it.lower()] for it in options.peers] or every
+    usual = CONNECTIONS.get(options.set, [1, 16, 64])
+    options.connections = options.connections or usual
     if options.quick:
-        options.connections, options.pairs = [min(16, every[-1])], 2
+        options.connections, options.pairs = [min(16, usual[-1])], 2
     options.muster, options.work = options.muster.resolve(), options.work.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
     return options

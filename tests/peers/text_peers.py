@@ -1,8 +1,10 @@
 """The peers of the text set: how each is started, and the settings that are tried."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from peers import HERE
+from processes import finished, free_port
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,7 @@ class TextSettings:
     threads: int = 0
     # Rows of a run at most.
     batch: int = 0
-    # Further options of infinity's.
+    # Further options of infinity's and TEI's.
     options: tuple = ()
 
     def __str__(self):
@@ -74,6 +76,35 @@ class TextPeer:
         if settings.threads:
             variables["OMP_NUM_THREADS"] = settings.threads
         return {name: str(value) for name, value in variables.items()}
+
+
+@dataclass(frozen=True)
+class TextEmbeddingsInference:
+    """A program with its own HTTP server, on no package index. It loads ONNX Runtime from `ORT_DYLIB_PATH`, and has as
+    many threads a run as there are processors, whatever one says."""
+
+    program: Path
+    name: str = "tei"
+    # No environment of Python's.
+    folder: str = ""
+    writes_beside: bool = False
+    grid: tuple = tuple(TextSettings(batch=it, options=("--disable-spans",)) for it in (1, 2, 4, 8))
+    default: TextSettings = TextSettings()
+
+    def version(self):
+        """The program's name and version."""
+        return finished([self.program, "--version"]).stdout.strip()
+
+    def command(self, _, model, port, settings):
+        """The command line."""
+        command = [self.program, "--model-id", model, "--hostname", "127.0.0.1", "--port", port]
+        command += ["--prometheus-port", free_port()]
+        command += ["--max-batch-requests", settings.batch] if settings.batch else []
+        return [*command, *settings.options]
+
+    def environment(self, _programs, _model, settings, _hub):
+        """Its variables: it logs each request at the level of information."""
+        return {"LOG_LEVEL": "error"} if settings.options else {}
 
 
 def by_hand(*workers_and_batches):

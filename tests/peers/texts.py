@@ -16,7 +16,7 @@ from cases import ROOT
 from peers import ANSWERS_ALL, HERE
 from processes import Server, Unavailable, environment, finished, free_port, last_line, versions
 from table import TOLERATED, Row
-from text_peers import FASTEMBED, FASTEMBED_SETTINGS, TEXT_PEERS
+from text_peers import FASTEMBED, FASTEMBED_SETTINGS
 
 # Seconds to the first answer; infinity optimises its graph when it starts for the first time.
 START_LIMIT = 300
@@ -120,15 +120,16 @@ class TextComparison:
             self.vectors = [vector(muster.port, it) for it in self.sample]
             self.measure_muster(muster, start)
             self.measure_again(muster)
-            for peer in TEXT_PEERS:
+            for peer in self.options.peers:
                 try:
                     self.measure_peer(peer, muster)
                 except Unavailable as error:
                     self.complain(f"{peer.name}: {error}")
-        try:
-            self.measure_loop()
-        except Unavailable as error:
-            self.complain(f"fastembed: {error}")
+        if self.options.all_peers:
+            try:
+                self.measure_loop()
+            except Unavailable as error:
+                self.complain(f"fastembed: {error}")
 
     def start_muster(self, log):
         """muster over the model's folder; its port is in it."""
@@ -178,8 +179,8 @@ class TextComparison:
 
     def measure_peer(self, peer, muster):
         """A peer with its default and its best settings."""
-        programs = self.programs(peer.folder)
-        note = versions(programs, peer.packages)
+        programs = self.programs(peer.folder) if peer.folder else None
+        note = versions(programs, peer.packages) if programs else peer.version()
         if note not in self.notes:
             self.notes.append(note)
         best = self.tuned(peer, programs)
