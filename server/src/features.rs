@@ -29,7 +29,7 @@ pub const EMBEDDINGS: Feature = Feature {
     name: "embeddings",
     what: "protocols of servers of texts",
     is_in: cfg!(feature = "embeddings"),
-    flags: &["served-model-name", "auto-truncate", "tei-batch-status"],
+    flags: &["served-model-name", "auto-truncate", "tei-root", "tei-batch-status"],
 };
 
 /// Models in processes of their own.

@@ -54,6 +54,8 @@ mod sound_pipelines; // sounds to words and labels, against what transformers sa
 #[cfg(feature = "pipelines")]
 mod steps; // ensembles of steps before and behind a graph
 #[cfg(feature = "pipelines")]
+mod tei_routes; // what clients of Text Embeddings Inference see that others need not
+#[cfg(feature = "pipelines")]
 mod text_folders; // folders whose graphs or surroundings are unusual // files that say more of themselves than they hold
 #[cfg(feature = "pipelines")]
 mod weights; // folders that have weights and no graph

@@ -163,6 +163,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "default-prompt-name",
         "served-model-name",
         "auto-truncate",
+        "tei-root",
         "tei-batch-status",
     ]),
     ("Models by name", &[

@@ -37,7 +37,7 @@ use with_tensorflow_serving as tensorflow;
 /// Over HTTP. What is asked most comes first.
 pub type Http = (
     VertexAiPort,
-    (KServe, (SageMaker, (tensorflow::Rest, (texts::Texts, (Prometheus, (browser::Pages, ())))))),
+    (KServe, (texts::Texts, (SageMaker, (tensorflow::Rest, (Prometheus, (browser::Pages, ())))))),
 );
 
 /// Over gRPC.
@@ -54,7 +54,8 @@ pub fn http(
     let vertex_ai = VertexAiPort { routes: None };
     let (tensorflow, texts) = (tensorflow::rest(metrics_path), texts::texts(texts));
     let rest = (Prometheus, (browser::pages(), ()));
-    (vertex_ai, (KServe, (sagemaker, (tensorflow, (texts, rest)))))
+    // In the place of Text Embeddings Inference those of texts take SageMaker's address of inference.
+    (vertex_ai, (KServe, (texts, (sagemaker, (tensorflow, rest)))))
 }
 
 /// Those of all gRPC ports.

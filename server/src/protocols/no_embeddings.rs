@@ -16,6 +16,7 @@ pub mod settings {
     pub const FLAGS: &[Flag] = &[
         Flag::value("served-model-name", "", "Of what was left out of this build").named("NAME"),
         Flag::boolean("auto-truncate", "true", "Of what was left out of this build"),
+        Flag::boolean("tei-root", "false", "Of what was left out of this build"),
         Flag::value("tei-batch-status", "422", "Of what was left out of this build").named("STATUS"),
     ];
 

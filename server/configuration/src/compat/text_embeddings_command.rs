@@ -99,7 +99,7 @@ const OPTIONS: &[(&str, &str, Means)] = &[
 const SWITCHES: [&str; 3] = ["auto-truncate", "json-output", "disable-spans"];
 
 /// Its defaults, where muster's are others.
-const DEFAULTS: [(&str, &str); 10] = [
+const DEFAULTS: [(&str, &str); 11] = [
     ("allow-http", "true"),
     ("http-port", "3000"),
     ("allow-grpc", "false"),
@@ -107,6 +107,7 @@ const DEFAULTS: [(&str, &str); 10] = [
     ("allow-metrics", "true"),
     ("metrics-port", "9000"),
     ("metrics-names", "tei"),
+    ("tei-root", "true"),
     ("max-client-batch-size", "32"),
     ("http-max-input-size", "2000000"),
     // Its key is for the model alone.
@@ -249,6 +250,12 @@ impl TextEmbeddings {
         let default =
             |(name, text): (&'static str, &str)| Given::new(name, text.to_owned(), origin());
         sources.offer(DEFAULTS.map(default).into());
+        // Replies call the model what the command line does.
+        let model = self.model(environment, &mut Vec::new());
+        let name = model.and_then(|it| it.into_os_string().into_string().ok());
+        sources.offer(
+            name.map(|it| Given::new("served-model-name", it, origin())).into_iter().collect(),
+        );
     }
 }
 

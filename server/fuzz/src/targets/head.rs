@@ -47,8 +47,12 @@ pub(super) const ROUTER: Target = Target {
         oracle::within(HEAD, path.len(), || {
             let headers = HeaderMap::new();
             let head = RequestHead::new(method, &path, &headers);
-            let texts =
-                TextSettings { served_model_name: None, truncates: true, tei_batch_status: 422 };
+            let texts = TextSettings {
+                served_model_name: None,
+                truncates: true,
+                tei_root: path.len().is_multiple_of(2),
+                tei_batch_status: 422,
+            };
             let embeddings = Embeddings { settings: Arc::new(texts) };
             let tensorflow = TensorFlowServing { metrics_path: None };
             let protocols = (KServe, (tensorflow, (embeddings, ())));

@@ -37,11 +37,11 @@ impl Protocol for Embeddings {
     type Operation<'a> = Asked<'a>;
 
     fn route<'a>(&self, head: &RequestHead<'a>) -> Option<Result<Asked<'a>, Error>> {
-        route::route(head).transpose()
+        route::route(head, self.settings.tei_root).transpose()
     }
 
     fn routes(&self) -> Vec<Route> {
-        listed::routes()
+        listed::routes(self.settings.tei_root)
     }
 
     fn need(&self, asked: &Asked<'_>, _: &Method) -> Need {

@@ -143,6 +143,7 @@ fn bodies(operation: Operation) -> (&'static str, &'static [Content], &'static [
         Operation::Decode => ("Texts of tokens", OBJECT, LISTS),
         Operation::Info => ("What the model is, and its bounds", &[], OBJECT),
         Operation::Generate => ("Always 501: no text is written here", OBJECT, &[]),
+        Operation::ByTask => ("A body for the model's task", OBJECT, ANY_JSON),
         Operation::Vertex => ("Several bodies in one", OBJECT, OBJECT),
         Operation::Rerank => ("Texts by how they fit a query", DOCUMENTS, ANY_JSON),
         Operation::RerankV1 | Operation::RerankV2 => {
@@ -154,21 +155,28 @@ fn bodies(operation: Operation) -> (&'static str, &'static [Content], &'static [
     }
 }
 
-/// All of them.
-pub fn routes() -> Vec<Route> {
+/// All of them, at `/` those of Text Embeddings Inference or of the hub.
+pub fn routes(tei_root: bool) -> Vec<Route> {
     let by_itself = ADDRESSES.iter().map(|it| at(it, ""));
     let below = ADDRESSES.iter().flat_map(|it| at(it, "/v2/models/{model}").and_of_versions());
-    let hub = [("hub", "/"), ("hub_pipeline", "/pipeline")].into_iter().chain([
+    let root = match tei_root {
+        true => of(Operation::ByTask, "root".to_owned(), "/".to_owned()),
+        false => pipeline("hub", "/"),
+    };
+    let hub = [
+        ("hub_pipeline", "/pipeline"),
         ("hub_task", "/pipeline/{task}"),
         ("hub_task_of_model", "/pipeline/{task}/{model}"),
-    ]);
+    ];
     let below_hub = [
         pipeline("model_hub", "/v2/models/{model}"),
         pipeline("pipeline", "/v2/models/{model}/pipeline").of_model(described::pipeline),
         pipeline("pipeline_task", "/v2/models/{model}/pipeline/{task}"),
     ];
-    let hub = hub.map(|(name, path)| pipeline(name, path));
-    let hub = hub.chain(below_hub.into_iter().flat_map(Route::and_of_versions));
+    let hub = hub.into_iter().map(|(name, path)| pipeline(name, path));
+    let hub = std::iter::once(root)
+        .chain(hub)
+        .chain(below_hub.into_iter().flat_map(Route::and_of_versions));
     by_itself.chain(below).chain(hub).collect()
 }
 
@@ -202,10 +210,16 @@ mod tests {
 
     #[test]
     fn every_listed_route_is_taken_at_every_address() {
-        let settings =
-            TextSettings { served_model_name: None, truncates: true, tei_batch_status: 422 };
-        let protocol = Embeddings { settings: settings.into() };
-        assert_eq!(misled(&protocol), [""; 0]);
-        assert_eq!(protocol.routes().len(), 3 * super::ADDRESSES.len() + 4 + 6);
+        for tei_root in [false, true] {
+            let settings = TextSettings {
+                served_model_name: None,
+                truncates: true,
+                tei_root,
+                tei_batch_status: 422,
+            };
+            let protocol = Embeddings { settings: settings.into() };
+            assert_eq!(misled(&protocol), [""; 0]);
+            assert_eq!(protocol.routes().len(), 3 * super::ADDRESSES.len() + 4 + 6);
+        }
     }
 }

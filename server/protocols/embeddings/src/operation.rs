@@ -35,6 +35,8 @@ pub enum Operation {
     Decode,
     Info,
     Vertex,
+    /// What the model does, at the addresses that do not say it.
+    ByTask,
     /// Also as Jina's clients say it.
     Rerank,
     // Cohere, Jina
@@ -94,6 +96,7 @@ impl Operation {
             | Operation::Similarity
             | Operation::Tokenize
             | Operation::Vertex
+            | Operation::ByTask
             | Operation::Decode => {
                 (Family::TextEmbeddingsInference, Need::reading(Category::Inference))
             }

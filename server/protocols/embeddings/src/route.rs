@@ -9,14 +9,17 @@ use frontend::http::address::{
 };
 use inference::{error::Error, signature::nearest, task::Task};
 
-/// What a request asks for; `None` where its address is none of these.
+/// What a request asks for; `None` where its address is none of these. With `tei_root` the addresses that do not say it
+/// are those of Text Embeddings Inference.
 ///
 /// # Errors
 /// [`Error::NotFound`] where there is no such task, [`Error::MethodNotAllowed`] for a known address,
 /// [`Error::InvalidRequest`] where the address is malformed.
-pub fn route<'a>(head: &RequestHead<'a>) -> Result<Option<Asked<'a>>, Error> {
+pub fn route<'a>(head: &RequestHead<'a>, tei_root: bool) -> Result<Option<Asked<'a>>, Error> {
     let method = head.method;
     let (operation, model) = match head.words() {
+        [""] if tei_root && method == Method::POST => (Operation::ByTask, None),
+        ["invocations"] if tei_root => (Operation::ByTask, None),
         [""] if method == Method::POST => (Operation::Hub(None), None),
         ["pipeline", task, name] => {
             (hub(head, &["pipeline", task])?, Some(model_path(name, None)?))
@@ -141,7 +144,7 @@ mod tests {
     fn routed(method: Method, path: &str) -> Result<Option<Asked<'_>>, Error> {
         let (method, headers) =
             (Box::leak(Box::new(method)), Box::leak(Box::new(HeaderMap::new())));
-        route(&RequestHead::new(method, path, headers))
+        route(&RequestHead::new(method, path, headers), false)
     }
 
     #[track_caller]

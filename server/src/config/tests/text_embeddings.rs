@@ -50,7 +50,8 @@ fn what_is_not_said_is_as_there() {
     assert_eq!(ports(&config), [3000, 0, 9000]);
     assert_eq!(config.repository.pipelines.max_client_batch_size.get(), 32);
     assert_eq!(config.limits.body_bytes, 2_000_000);
-    assert!(config.metrics.tei_names);
+    assert!(config.metrics.tei_names && config.texts.tei_root);
+    assert_eq!(config.texts.served_model_name.as_deref(), Some("/data/x"));
     let own = started("text-embeddings-router --model-id /data/x -p 81 --allow-metrics=false", &[]);
     assert_eq!(ports(&own), [81, 0, 0]);
     assert!(!started("--model-id /data/x --auto-truncate false", &[]).texts.truncates);

@@ -40,9 +40,7 @@ fn no_body_takes_more_memory_than_is_asked_for() {
     }
     for body in [format!(r#"{{"instances":[{ids}1]}}"#), format!("{{{keys}}}")] {
         let body = Bytes::from(body);
-        for most in [4, 1 << 20] {
-            within_grant(0, "instances", |grant| vertex::instances(&body, most, grant));
-        }
+        within_grant(0, "instances", |grant| vertex::instances(&body, grant));
     }
     let (ones, empty) = ("[1],".repeat(20_000), "\"\",".repeat(20_000));
     let escapes = "\\u00e9".repeat(10_000);

@@ -22,7 +22,7 @@ use inference::{
 pub(crate) struct Texts {
     /// The input that they are.
     pub(crate) input: NamedTensor,
-    /// Characters of all texts. Token ids have none.
+    /// Characters of all texts. Each token id counts as one, as there.
     pub(crate) characters: usize,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn request(
 #[derive(Debug)]
 pub(crate) struct Column<'g> {
     builder: TensorBuilder<'g>,
-    /// Characters of all of them.
+    /// Characters of all of them, or how many token ids.
     pub(crate) characters: usize,
 }
 
@@ -87,7 +87,17 @@ impl<'g> Column<'g> {
     /// # Errors
     /// When it is too long.
     pub(crate) fn push(&mut self, reader: &JsonReader<'_>, text: &str) -> Result<(), Error> {
-        self.characters += text.chars().count();
+        self.push_counted(reader, text, text.chars().count())
+    }
+
+    /// Adds a text, or the JSON of token ids, that counts as so many characters.
+    fn push_counted(
+        &mut self,
+        reader: &JsonReader<'_>,
+        text: &str,
+        characters: usize,
+    ) -> Result<(), Error> {
+        self.characters += characters;
         self.builder.push_bytes(text.as_bytes()).map_err(|problem| reader.error(problem))
     }
 
@@ -120,8 +130,7 @@ fn single(reader: &mut JsonReader<'_>, name: &str, read: ReadRow) -> Result<Text
 }
 
 fn finish(column: Column<'_>, name: &str) -> Result<Texts, Error> {
-    // Token ids have no characters.
-    let characters = if name == TEXT { column.characters } else { 0 };
+    let characters = column.characters;
     Ok(Texts { input: column.finish(name)?, characters })
 }
 
@@ -192,7 +201,8 @@ fn ids(reader: &mut JsonReader<'_>, column: &mut Column<'_>) -> Result<(), Error
     if ids.bytes().all(|it| it.is_ascii_whitespace() || matches!(it, b'[' | b']')) {
         return Err(empty(reader));
     }
-    column.push(reader, ids)
+    let count = 1 + ids.bytes().filter(|it| *it == b',').count();
+    column.push_counted(reader, ids, count)
 }
 
 /// The error of a list at that place without any text.
@@ -225,8 +235,8 @@ mod tests {
     fn one_text_a_list_of_texts_and_token_ids_are_rows() {
         check(r#""aé""#, r#"text BYTES [1,1] ["aé"]"#, 2);
         check(r#"["a","bc"]"#, r#"text BYTES [2,1] ["a","bc"]"#, 3);
-        check("[1, 2]", r#"token_ids BYTES [1,1] ["[1, 2]"]"#, 0);
-        check("[[1],[2,3]]", r#"token_ids BYTES [2,1] ["[1]","[2,3]"]"#, 0);
+        check("[1, 2]", r#"token_ids BYTES [1,1] ["[1, 2]"]"#, 2);
+        check("[[1],[2,3]]", r#"token_ids BYTES [2,1] ["[1]","[2,3]"]"#, 3);
     }
 
     #[test]

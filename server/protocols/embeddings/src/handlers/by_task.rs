@@ -1,27 +1,40 @@
 //! A body whose address does not say what is asked for: the task of the model decides.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use hyper::body::Incoming;
 
 use super::{
     choice::WantedModel,
+    cost::add_times,
     inference::{Operation, run},
+    received::receive,
     text_service::TextService,
 };
-use crate::codec::{
-    rerank,
-    tei::{embed, per_token, predict},
-};
+use crate::codec::tei::{embed, per_token, predict, ranker};
 use ::inference::{
     error::Error,
     task::{Task, TeiKind},
 };
 use frontend::{
     exchange::payload::Payload,
-    http::{answer::Answer, parts::Parts},
+    http::{address::ModelPath, answer::Answer, parts::Parts},
 };
 use serving::ServedModel;
+
+/// Answers a body of Text Embeddings Inference, for whatever the model does.
+pub async fn answer(
+    service: &TextService<'_>,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let began = Instant::now();
+    let (model, received) = receive(service, path, WantedModel::Texts, parts, body).await?;
+    let mut response = by_task(service, model, parts, Payload::Here(received)).await?;
+    add_times(&mut response, began);
+    Ok(response)
+}
 
 /// Runs a body of Text Embeddings Inference, for whatever the model does.
 pub async fn by_task(
@@ -46,7 +59,7 @@ pub async fn by_task(
             run(service, model, parts, payload, Operation { wanted, decode, encode }).await
         }
         Some((wanted, TeiKind::Ranker)) => {
-            let (decode, encode) = (rerank::decode_texts, rerank::encode);
+            let (decode, encode) = (ranker::decode, ranker::encode);
             run(service, model, parts, payload, Operation { wanted, decode, encode }).await
         }
         Some((_, TeiKind::Other)) | None => {

@@ -79,6 +79,7 @@ pub async fn answer(
                 Operation { wanted: WantedModel::Task(Task::SentenceSimilarity), decode, encode };
             infer(service, model, parts, body, operation).await
         }
+        Asks::ByTask => by_task::answer(service, model, parts, body).await,
         Asks::Vertex => vertex::vertex(service, model, parts, body).await,
         Asks::Tokenize => tokens::tokenize(service, model, parts, body).await,
         Asks::Decode => tokens::decode(service, model, parts, body).await,

@@ -51,9 +51,7 @@ pub async fn vertex(
     }
     // Covers all bodies until the last of them is answered, and their replies until the last byte is written: a short
     // reply has no permit of its own.
-    let most = model.signature.most_rows.unwrap_or(usize::MAX);
-    let (bodies, mut permit) =
-        read(received, move |bytes, grant| instances(bytes, most, grant)).await?;
+    let (bodies, mut permit) = read(received, instances).await?;
     let mut covered = permit.units();
     let run = |body: Bytes| (body.len(), one(service, &model, parts, body));
     let cover = |reply: &Segments| {

@@ -173,7 +173,9 @@ fn request(
             parameters.push((name.into(), value));
         }
     }
-    let characters = query.characters + documents.characters;
+    // There the query counts with each text.
+    let times = if style == Style::Tei { documents.count() } else { 1 };
+    let characters = query.characters * times + documents.characters;
     let (query, documents) = (query.finish_in(QUERY, 1)?, documents.finish_in(TEXTS, 1)?);
     let format = RerankFormat {
         style,

@@ -6,6 +6,7 @@ pub mod info;
 mod inputs;
 pub mod per_token;
 pub mod predict;
+pub mod ranker;
 mod results;
 pub mod similarity;
 pub mod tokens;

@@ -127,8 +127,15 @@ fn read_lists(reader: &mut JsonReader<'_>, most: usize) -> Result<Vec<Vec<u32>>,
             if most < given {
                 return reader.skip_value();
             }
-            let mut list = Granted::new(grant);
-            reader.array(|reader, _| keep(reader, &mut list))?;
+            let (start, mut list) = (reader.mark(), Granted::new(grant));
+            let mut is_empty = true;
+            reader.array(|reader, _| {
+                is_empty = false;
+                keep(reader, &mut list)
+            })?;
+            if is_empty {
+                return Err(texts::empty_list(reader, &start));
+            }
             lists.push(list.into_vec())
         }
         _ => keep(reader, &mut ids),
@@ -215,7 +222,9 @@ mod tests {
         assert_eq!(read(r#"{"ids":[1,2]}"#).unwrap(), [[1, 2]]);
         assert_eq!(read(r#"{"ids":[[1],[2]]}"#).unwrap(), [[1], [2]]);
         assert!(matches!(read(r#"{"ids":[[1],[2],[3]]}"#), Err(Error::TooManyInputs { .. })));
-        assert!(matches!(read(r#"{"ids":[]}"#), Err(Error::Empty(_))));
+        for empty in [r#"{"ids":[]}"#, r#"{"ids":[[]]}"#, r#"{"ids":[[1],[]]}"#] {
+            assert!(matches!(read(empty), Err(Error::Empty(_))), "{empty}");
+        }
         for wrong in [r#"{"ids":[1,[2]]}"#, r#"{"ids":[-1]}"#, r#"{"ids":"a"}"#, "{}"] {
             assert!(matches!(read(wrong), Err(Error::InvalidRequest(_))), "{wrong}");
         }
