@@ -78,10 +78,10 @@ impl<'a> Config<'a> {
             .ok_or_else(|| self.wrong(key, &format!("a list of {count} numbers")))
     }
 
-    /// That there are no other keys.
+    /// That there are no other keys, but with `null`.
     pub(crate) fn must_say_only(self, keys: &[&str]) -> Result<(), GraphError> {
         let mut said = self.0.as_object().into_iter().flat_map(|it| it.keys());
-        match said.find(|it| !keys.contains(&it.as_str())) {
+        match said.find(|it| !keys.contains(&it.as_str()) && self.has(it)) {
             Some(other) => Err(self.wrong(other, "no such key")),
             None => Ok(()),
         }

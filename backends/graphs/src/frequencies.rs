@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn angles_of_old_files_have_a_larger_base_and_are_divided_by_a_root() {
-        let config = serde_json::json!({"rope_scaling": {"type": "ntk", "factor": 4.0}});
+        let config =
+            serde_json::json!({"rope_scaling": {"type": "ntk", "factor": 4.0, "mixed_b": null}});
         // 100 · 4 is the base, and all are divided by the square root of 4.
         check(&Frequencies::ntk(Config(&config), 100.0, 4).unwrap(), &[0.5, 0.025]);
     }
