@@ -50,8 +50,8 @@ pub fn owned_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 #[derive(Debug, Clone, Copy)]
 pub struct Unread;
 
-/// Reads and drops the rest of a refused request, so that the client gets to read `response`, which is marked with
-/// [`Unread`].
+/// Where `response` refuses its request, reads and drops the rest of the request, so that the client gets to read the
+/// response. That is then marked with [`Unread`].
 pub fn forget(parts: &Parts, body: Incoming, response: &mut Response<Segments>) {
     let (status, is_read) = (response.status(), body.is_end_stream());
     let is_refused = status.is_client_error() || status.is_server_error();
