@@ -22,11 +22,7 @@ def execute_async(request, decoupled):
     # Without a running loop, this raises before anything is asked.
     loop = asyncio.get_running_loop()
     answers = _ask(request, decoupled)
-    if decoupled:
-        given = loop.create_future()
-        given.set_result(Responses(answers))
-        return given
-    return loop.create_task(_single_async(answers))
+    return loop.create_task(_begun(answers) if decoupled else _single_async(answers))
 
 
 def _ask(request, decoupled):
@@ -85,6 +81,13 @@ async def _single_async(answers):
         answers.cancel()
         raise
     return _of_parts(parts)
+
+
+async def _begun(answers):
+    """An iterator of responses, once the first is there: a loop that takes it does not hold others up."""
+    responses = Responses(answers)
+    await answers.begin()
+    return responses
 
 
 def _of_parts(parts):

@@ -397,20 +397,27 @@ class Answers:
         return self
 
     async def __anext__(self):
-        import asyncio
-
         while True:
             with self._news:
                 if self._parts or self._end_of_it is not None:
                     part = self._next()
                     break
-                loop = asyncio.get_running_loop()
-                waiter = loop.create_future()
-                self._waiters.append((loop, waiter))
-            await waiter
+            await self.begin()
         if part is None:
             raise StopAsyncIteration
         return part
+
+    async def begin(self):
+        """Waits for a part, or for the end."""
+        import asyncio
+
+        with self._news:
+            if self._parts or self._end_of_it is not None:
+                return
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+            self._waiters.append((loop, waiter))
+        await waiter
 
     def value(self):
         """The value at the end. Blocking. `Failed` where there is none."""

@@ -159,6 +159,35 @@ class Bls(unittest.TestCase):
             self.assertEqual((len(parts), last.error().message()), (3, "the last"))
             self.assertTrue(server.said[0]["Infer"]["decoupled"])
 
+    def test_whoever_awaits_a_decoupled_model_lets_others_ask_until_the_first_response(self):
+        asks, alone = [], []
+
+        def answer(server, number):
+            while asks:
+                ask = asks.pop()
+                server.part(ask, y=np.array([number], np.float32))
+                server.end(ask)
+
+        def both(server, message, _):
+            asks.append(message["Infer"]["ask"])
+            if len(asks) == 2:
+                alone[-1].cancel()
+                answer(server, 2)
+            else:
+                # Who holds others up is answered alone.
+                alone.append(threading.Timer(2, answer, (server, 1)))
+                alone[-1].start()
+
+        async def one(later):
+            await asyncio.sleep(later)
+            return [it.output_tensors()[0].as_numpy()[0] for it in await request().async_exec(decoupled=True)]
+
+        async def two():
+            return await asyncio.gather(one(0), one(0.1))
+
+        with Server(both) as server, server.talk.runs([(0, 0)]):
+            self.assertEqual(asyncio.run(two()), [[2], [2]])
+
     def test_responses_that_nobody_wants_are_cancelled(self):
         cancelled = threading.Semaphore(0)
 
