@@ -5,7 +5,7 @@ use std::{path::Path, thread};
 use tonic::Code;
 
 use crate::support::{
-    Client, Process, Reply, Repository, check_end, grpc, infer, post_head,
+    Client, Process, Reply, Repository, check_end, grpc, infer, post_head, program,
     python::{python, run},
     root, wait_for,
 };
@@ -283,11 +283,12 @@ fn requests_of_sequences_come_in_their_order_and_a_warm_up_is_a_request() {
     assert_eq!(client.post(&infer("warm"), &[], body("r", 10)).status, 200);
 }
 
+const FIVE_LINES: &str = "import numpy as np\n\nclass Model:\n    def predict(self, x: np.ndarray) -> np.ndarray:\n        \
+    return x.mean(axis=-1)\n";
+
 #[test]
 fn five_lines_are_a_model() {
-    let code = "import numpy as np\n\nclass Model:\n    def predict(self, x: np.ndarray) -> np.ndarray:\n        \
-                return x.mean(axis=-1)\n";
-    let Some(mut server) = serve(&with_model("m", code, None), &[]) else { return };
+    let Some(mut server) = serve(&with_model("m", FIVE_LINES, None), &[]) else { return };
     let mut client = server.client();
     let asked = r#"{"inputs":[{"name":"x","datatype":"FP32","shape":[2,3],"data":[1,2,3,4,5,6]}]}"#;
     let reply = client.post(&infer("m"), &[], asked).expect(200).json();
@@ -322,4 +323,15 @@ fn without_an_interpreter_the_load_says_which_setting_names_one() {
     let server = Process::start(&repository, &[&flag], &[]);
     let expected = "--python: expected a Python interpreter at /nowhere/python3";
     check_end(server, 1, expected);
+}
+
+#[test]
+fn explain_says_of_code_that_it_says_itself_what_it_takes() {
+    let Some(interpreter) = python("requirements.txt") else { return };
+    let repository = Repository::new().file("five/model.py", FIVE_LINES);
+    let flag = format!("--python={}", interpreter.display());
+    let mut explain = std::process::Command::new(program());
+    explain.arg("explain").arg(repository.path().join("five")).arg(flag);
+    let said = String::from_utf8(explain.output().unwrap().stdout).unwrap();
+    assert!(said.contains("served as tensors, and not as a pipeline: it is code"), "{said}");
 }

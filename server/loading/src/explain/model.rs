@@ -163,6 +163,11 @@ impl Explainer<'_> {
             options,
             ..ModelSource::new(found.name.clone(), graph)
         };
+        if engine.description().runs_apart {
+            // To load it would run it.
+            engine.check(&source).map_err(|it| it.to_string())?;
+            return tensors("it is code, which says itself what it takes when it is loaded");
+        }
         let model = engine.load(&source).map_err(|it| it.to_string())?;
         let Some(spec) = model.spec() else {
             return tensors("the engine does not describe its inputs");
