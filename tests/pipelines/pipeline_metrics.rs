@@ -20,7 +20,8 @@ fn pipelines_are_counted() {
     let page = Page::read(server.http());
     let count = |family: &str| page.of("st-6", family);
     assert_eq!(count("muster_pipeline_truncated_total"), 1.0);
-    assert_eq!(count("te_request_count"), 2.0);
+    let requests = ["te_request_count", "te_request_success", "te_request_failure"];
+    assert_eq!(requests.map(count), [4.0, 2.0, 2.0]);
     assert_eq!(count("te_request_input_length_count"), 3.0);
     assert_eq!(count("te_request_tokenization_duration_count"), 4.0);
     assert_eq!(count("te_queue_size"), 0.0);

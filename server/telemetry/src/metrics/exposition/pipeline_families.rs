@@ -1,6 +1,6 @@
 //! The families of pipelines: muster's own, and those that text-embeddings-inference has.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus::proto::MetricType;
 
@@ -92,9 +92,21 @@ pub(super) fn families(text: &mut Text, models: &[Shown<'_>], has_tei_names: boo
         text.family(name, help, MetricType::HISTOGRAM, metrics.collect());
     }
     if has_tei_names {
-        let answered =
-            of_texts().map(|(it, _)| (it.series.labels.clone(), whole(it.counts.request.count())));
-        text.counters("te_request_count", "Requests answered with a result", answered);
+        let sum = |counts: &[AtomicU64]| counts.iter().map(|it| it.load(Relaxed)).sum::<u64>();
+        let mut requests = |name, help, count: &dyn Fn(&Shown<'_>, &PipelineCounts) -> u64| {
+            let of_model = |it: &Shown<'_>| it.series.labels.clone();
+            text.counters(
+                name,
+                help,
+                of_texts().map(|(it, own)| (of_model(it), whole(count(it, own)))),
+            );
+        };
+        let answered = |it: &Shown<'_>, _: &PipelineCounts| it.counts.request.count();
+        let failed =
+            |it: &Shown<'_>, own: &PipelineCounts| sum(&it.counts.failures) + sum(&own.refused);
+        requests("te_request_count", "Requests", &|it, own| answered(it, own) + failed(it, own));
+        requests("te_request_success", "Requests answered with a result", &answered);
+        requests("te_request_failure", "Requests refused for their inputs, or failed", &failed);
         let waiting =
             of_texts().map(|(it, _)| (it.series.labels.clone(), whole(it.series.pending.get())));
         text.gauges("te_queue_size", "Requests accepted and not yet executing", waiting);
