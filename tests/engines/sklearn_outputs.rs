@@ -169,6 +169,29 @@ fn a_classifier_answers_labels_whatever_its_file_is_and_probabilities_where_they
 }
 
 #[test]
+fn a_classifier_that_met_one_class_in_training_answers_it_with_certainty() {
+    let models = [("number", "one_class", "INT64"), ("word", "one_word", "BYTES")];
+    let pickles = ["one_class.pkl", "one_word.pkl"];
+    let server =
+        Server::start(&files("1.9.1", &[("number", pickles[0]), ("word", pickles[1])]), &[]);
+    for (model, kind, datatype) in models {
+        let metadata = server.get(&format!("/v2/models/{model}")).expect(200).json();
+        let outputs = json!([
+            {"name": "label", "datatype": datatype, "shape": [-1, 1]},
+            {"name": "probabilities", "datatype": "FP64", "shape": [-1, 1]},
+        ]);
+        assert_eq!(metadata["outputs"], outputs, "{model}");
+        let (library, rows) = answers("1.9.1", kind);
+        let said = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+        let labels: Vec<String> = library["labels"].as_array().unwrap().iter().map(said).collect();
+        let headers = [("content-type", "text/csv"), ("x-amzn-sagemaker-target-model", model)];
+        let mut client = Client::connect(server.sagemaker());
+        let reply = client.post("/invocations", &headers, lines(&rows)).expect(200);
+        assert_eq!(reply.text().lines().collect::<Vec<_>>(), labels, "{model}");
+    }
+}
+
+#[test]
 fn boosting_of_every_version_loads_and_answers_words_for_classes_that_are_words() {
     let versions =
         ["0.22.2.post1", "0.23.2", "1.0.2", "1.4.2", "1.5.2", "1.6.1", "1.7.2", "1.8.0", "1.9.1"];

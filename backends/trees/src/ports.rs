@@ -49,8 +49,8 @@ pub(crate) fn outputs(
 ) -> Result<Vec<Output>, BackendError> {
     let forest = &forests[0];
     // A classifier gives both probabilities, also where its trees have that of the second class only.
-    let probabilities = match &meaning.class_numbers {
-        Some(classes) if classes.len() == 2 && forest.width() == 1 => Form::BothClasses,
+    let probabilities = match meaning.classes {
+        Some(2) if forest.width() == 1 => Form::BothClasses,
         _ => Form::Predictions,
     };
     let main = |hint: Option<&TensorHint>| {
@@ -89,7 +89,7 @@ pub(crate) fn outputs(
     };
     let hints = &source.hints.outputs;
     let is_usual = hints.is_empty() && options.fil.is_none();
-    if is_usual && meaning.class_numbers.as_ref().is_some_and(|it| 1 < it.len()) {
+    if is_usual && meaning.classes.is_some() {
         // Whatever its file is: what a converter makes of such a model has these two, too.
         let label = Form::Label { threshold: meaning.threshold };
         return Ok(vec![
