@@ -10,7 +10,7 @@
 //! company is silent, much quieter, as loud, nearly empty, louder and much louder, and each of these rows is compared
 //! so: a mean over the batch, its largest number, or a scale of quantisation that the whole batch shares then changes
 //! by much, and rounding not at all. At last it is seen beside rows that are no numbers, beside huge ones, and beside
-//! the largest indices that the model takes: see [`special`].
+//! negative whole numbers and the largest indices that the model takes: see [`special`].
 
 mod company;
 mod evidence;

@@ -53,6 +53,18 @@ impl Loudness {
             Loudness::Extreme => below - 1 - number % (below / 4).max(1),
         }
     }
+
+    /// A truth of such a row. A model that asks whether any row says so, or all do, shows it beside one that says the
+    /// same throughout.
+    fn is_true(self, number: u32) -> bool {
+        match self {
+            Loudness::Silent => false,
+            Loudness::Quiet => number.is_multiple_of(8),
+            Loudness::Ordinary | Loudness::Sparse => number & 1 == 1,
+            Loudness::Loud => !number.is_multiple_of(8),
+            Loudness::Extreme => true,
+        }
+    }
 }
 
 /// What rows are made from.
@@ -291,7 +303,7 @@ fn filled(
     let size = dtype.size()?;
     let measures = range(dtype).filter(|_| FEW < below);
     let mut element = || match (dtype, measures) {
-        (DataType::Bool, _) => u64::from(next() & 1),
+        (DataType::Bool, _) => u64::from(loudness.is_true(next())),
         (_, Some((least, largest))) => {
             // A tenth of what there is is ordinary.
             let value = match loudness {

@@ -1,5 +1,5 @@
 //! Rows that no trial makes by itself, and clients send all the same: floats that are no numbers or huge, and whole
-//! numbers as large as a model takes them. Pure.
+//! numbers as large as a model takes them, or negative. Pure.
 
 use backend::{DataType, NamedTensor, Tensor, distance};
 
@@ -29,6 +29,9 @@ const MOST_FP16: f64 = 65_504.0;
 
 /// The largest index that a row is made of.
 const MOST_INDEX: u64 = i32::MAX as u64;
+
+/// Negative numbers that a row is made of: what is left out or unknown, and the least.
+pub(crate) const NEGATIVE: [i64; 3] = [-1, -100, i32::MIN as i64];
 
 impl Special {
     /// What a row of them is called.
@@ -81,11 +84,12 @@ pub(crate) fn with_floats(row: &Work, inputs: &[usize], special: Special) -> Opt
     })
 }
 
-/// The row with nothing but that number in these of its inputs, which are of whole numbers: the largest that one's type
-/// has where it is too large.
-pub(crate) fn with_whole(row: &Work, inputs: &[usize], value: u64) -> Option<Work> {
+/// The row with nothing but that number in these of its inputs, which are of whole numbers: the largest or the least
+/// that one's type has where it is beyond that.
+pub(crate) fn with_whole(row: &Work, inputs: &[usize], value: i64) -> Option<Work> {
     with(row, inputs, |of| {
-        let bytes = value.min(largest_of(of.dtype())).to_le_bytes();
+        let most = largest_of(of.dtype()) as i64;
+        let bytes = value.clamp(least_of(of.dtype()), most).to_le_bytes();
         let one = bytes.get(..of.dtype().size()?)?;
         Tensor::new(of.dtype(), of.shape().clone(), one.repeat(of.elements()).into()).ok()
     })
@@ -111,13 +115,20 @@ pub(crate) fn largest_of(dtype: DataType) -> u64 {
     }
 }
 
+/// The least number that is tried with that type: 0 where it has no negative ones.
+pub(crate) fn least_of(dtype: DataType) -> i64 {
+    match dtype {
+        DataType::Int8 => i8::MIN.into(),
+        DataType::Int16 => i16::MIN.into(),
+        DataType::Int32 | DataType::Int64 => i32::MIN.into(),
+        _ => 0,
+    }
+}
+
 /// The largest element of a tensor of whole numbers; 0 where all are negative.
 pub(crate) fn largest(tensor: &Tensor) -> u64 {
     let Some(size) = tensor.dtype().size() else { return 0 };
-    let is_signed = matches!(
-        tensor.dtype(),
-        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64
-    );
+    let is_signed = least_of(tensor.dtype()) < 0;
     let value = |bytes: &[u8]| {
         let is_negative = is_signed && bytes.last().is_some_and(|it| *it >> 7 == 1);
         let value = bytes.iter().rev().fold(0, |all, it| all << 8 | u64::from(*it));
@@ -185,5 +196,8 @@ mod tests {
         assert_eq!(of(63), [63, 63]);
         assert_eq!(of(1 << 20), [1 << 20, 127]);
         assert_eq!([2, 3].map(|at: usize| largest(&row.inputs[at].tensor)), [7, 0]);
+        let least = with_whole(&row, &[2, 3], NEGATIVE[2]).unwrap();
+        assert_eq!(least.inputs[2].tensor.to_bytes(), i64::from(i32::MIN).to_le_bytes().repeat(3));
+        assert_eq!(least.inputs[3].tensor.to_bytes(), [0x80; 3]);
     }
 }

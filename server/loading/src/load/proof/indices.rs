@@ -1,5 +1,5 @@
 //! A row beside company of large whole numbers: positions or indices up to the largest that the model takes, which is
-//! found by trying them.
+//! found by trying them. And beside negative ones, which often stand for what is left out.
 
 use std::{ops::Range, time::Instant};
 
@@ -8,7 +8,9 @@ use super::{
     special::{Guest, Met, Usual, behind, ends_all},
     trial::{Kind, LONGER, LONGEST_EXTREME, MUCH, TrialFailure, Tried, has_shape_of},
 };
-use crate::load::special_rows::{largest, largest_of, whole_inputs, with_whole};
+use crate::load::special_rows::{
+    NEGATIVE, largest, largest_of, least_of, whole_inputs, with_whole,
+};
 
 /// How the largest number is looked for that a model takes.
 #[derive(Debug, Clone, Copy)]
@@ -67,16 +69,38 @@ impl Tried<'_> {
             let most = tensors.clone().map(|it| largest_of(it.dtype())).max()?;
             Some(Index { at, shown: tensors.map(largest).max()?, most })
         };
-        let inputs: Vec<Index> = whole_inputs(&kind.rows[1].1)
-            .into_iter()
-            .filter_map(index)
-            .filter(|it| it.shown < it.most)
-            .collect();
+        let row = &kind.rows[1].1;
+        let all: Vec<Index> = whole_inputs(row).into_iter().filter_map(index).collect();
+        let usual = Usual::of(1);
+        let is_signed = |it: &&Index| least_of(row.inputs[it.at].tensor.dtype()) < 0;
+        let signed: Vec<Index> = all.iter().filter(is_signed).copied().collect();
+        for value in NEGATIVE {
+            self.beside_negative(kind, &usual, &signed, value)?;
+        }
+        let inputs: Vec<Index> = all.into_iter().filter(|it| it.shown < it.most).collect();
         if inputs.is_empty() {
             return Ok(());
         }
         let first = self.pace().first - 1;
-        self.climb(kind, &Usual::of(1), &inputs, first)
+        self.climb(kind, &usual, &inputs, first)
+    }
+
+    /// Has that negative number as company in all of these inputs. Where the model does not take it so, in each.
+    fn beside_negative(
+        &mut self,
+        kind: &Kind,
+        usual: &Usual,
+        inputs: &[Index],
+        value: i64,
+    ) -> Result<(), TrialFailure> {
+        let guest = guest_of(kind, inputs, value).filter(|_| !inputs.is_empty());
+        let Some(guest) = guest else { return Ok(()) };
+        match self.meet(kind, usual, &[&guest])? {
+            Met::Refused if 1 < inputs.len() => {
+                inputs.chunks(1).try_for_each(|it| self.beside_negative(kind, usual, it, value))
+            }
+            met => self.settle(kind, usual, Largest { guest: Some(guest), met: Some(met) }),
+        }
     }
 
     /// Has as company the largest whole numbers that these inputs take, all of them the same, from that one on. Where
@@ -97,7 +121,7 @@ impl Tried<'_> {
                 value = self.next(value, most);
                 continue;
             }
-            let Some(guest) = guest_of(kind, inputs, value) else { break };
+            let Some(guest) = guest_of(kind, inputs, value as i64) else { break };
             match self.takes(kind, &guest)? {
                 Alone::Taken => {
                     self.reach(kind, usual, &mut last, guest)?;
@@ -142,7 +166,7 @@ impl Tried<'_> {
                 return Ok(());
             }
             let value = taken + apart / 2;
-            let Some(guest) = guest_of(kind, inputs, value) else { return Ok(()) };
+            let Some(guest) = guest_of(kind, inputs, value as i64) else { return Ok(()) };
             match self.takes(kind, &guest)? {
                 Alone::Taken => {
                     self.reach(kind, usual, last, guest)?;
@@ -223,7 +247,7 @@ impl Tried<'_> {
 }
 
 /// An ordinary row with nothing but that number in these inputs.
-fn guest_of(kind: &Kind, inputs: &[Index], value: u64) -> Option<Guest> {
+fn guest_of(kind: &Kind, inputs: &[Index], value: i64) -> Option<Guest> {
     let places: Vec<usize> = inputs.iter().map(|it| it.at).collect();
     let work = with_whole(&kind.rows[1].1, &places, value)?;
     Some(Guest { work, of: format!("the index {value}") })

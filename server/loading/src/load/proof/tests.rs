@@ -36,6 +36,7 @@ impl Instance for Fake {
                 let bytes = input.to_bytes();
                 bytes.as_chunks().0.iter().map(|it| i64::from_le_bytes(*it) as f32).collect()
             }
+            DataType::Bool => input.to_bytes().iter().map(|it| f32::from(*it)).collect(),
             DataType::Bytes => input.strings().map(measured).collect(),
             _ => distance::floats(input).unwrap().iter().map(|it| *it as f32).collect(),
         };

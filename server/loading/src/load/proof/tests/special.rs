@@ -1,4 +1,4 @@
-//! Models that mix rows only where one of them is special: no number, huge, or a large index.
+//! Models that mix rows only where one of them is special: no number, huge, a large index, negative, or all alike.
 
 use std::sync::{
     Arc,
@@ -262,4 +262,30 @@ fn each_input_of_indices_is_company_up_to_what_it_takes_itself() {
     assert!(place.is_some_and(|it| (400..512).contains(&it)), "{place:?}");
     assert!(matches!(proof_of(|word, _| 20_000 < word).0, Proof::Lacking(_)));
     assert!(matches!(proof_of(|_, place| 300 < place).0, Proof::Lacking(_)));
+}
+
+#[test]
+fn a_switch_by_a_negative_number_of_a_run_is_found_wherever_it_is() {
+    for below in [-0.5, -50.0, -1e9] {
+        let reason = reason("INT64", move |it, _| Ok(turned_if(least(it) < below, it)));
+        assert!(reason.contains("beside rows of the index -"), "{reason}");
+    }
+    // A model that takes none.
+    let config = config("max_batch_size: 8", "INT64");
+    let refuses = |it: &[f32], _: usize| match least(it) < 0.0 {
+        true => refused("negative"),
+        false => Ok(it.to_vec()),
+    };
+    assert_eq!(tried(&config, 0, refuses).0, Proof::Independent);
+}
+
+#[test]
+fn what_any_or_all_of_the_truths_of_a_run_decide_is_found() {
+    for truth in [0.0, 1.0] {
+        let reason = reason("BOOL", move |it, _| Ok(turned_if(it.contains(&truth), it)));
+        assert!(reason.contains("depends on the other rows of the run"), "{reason}");
+    }
+    let config = config("max_batch_size: 8", "BOOL");
+    let of_rows = |it: &[f32], _: usize| Ok(it.iter().map(|x| 1.0 - x).collect());
+    assert_eq!(tried(&config, 0, of_rows).0, Proof::Independent);
 }
