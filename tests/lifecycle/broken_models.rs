@@ -123,6 +123,40 @@ fn a_pipe_in_the_place_of_any_file_of_a_model_is_a_load_error_that_names_it() {
     assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
 }
 
+/// x → `member` → `member` → y
+fn twice(member: &str) -> String {
+    let (input, output) = if member == "copy" { ("INPUT0", "OUTPUT0") } else { ("x", "y") };
+    let step = |from: &str, to: &str| {
+        format!(
+            "step {{ model_name: \"{member}\" model_version: -1 input_map {{ key: \"{input}\" value: \"{from}\" }}
+             output_map {{ key: \"{output}\" value: \"{to}\" }} }}"
+        )
+    };
+    let port = |name: &str| format!("{{ name: \"{name}\" data_type: TYPE_FP32 dims: [ 4 ] }}");
+    format!(
+        "platform: \"ensemble\" max_batch_size: 8 input {} output {} ensemble_scheduling {{ {} {} }}",
+        port("x"),
+        port("y"),
+        step("x", "t"),
+        step("t", "y")
+    )
+}
+
+#[test]
+fn ensembles_whose_steps_double_with_each_in_another_load_up_to_a_bound() {
+    let mut repository = Repository::identity("copy", &[]);
+    for level in 0..40 {
+        let member = if level == 0 { "copy".to_owned() } else { format!("e{}", level - 1) };
+        repository = repository.model(&format!("e{level}"), &twice(&member));
+    }
+    let server = Server::start(&repository, &[]);
+    let body = row(4).replace("INPUT0", "x");
+    assert_eq!(first_of(&server.client().post(&infer("e8"), &[], body)), 4.0);
+    let error = server.get("/v2/models/e9/ready").error(503);
+    assert!(error.contains("are more than 1024, which is the most for a request"), "{error}");
+    server.get("/v2/models/e39/ready").error(503);
+}
+
 #[test]
 fn the_log_says_which_model_did_not_load_and_why() {
     let repository = one_good_model_and_the_broken_ones();

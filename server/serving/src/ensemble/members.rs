@@ -2,6 +2,7 @@
 //! last time.
 
 use std::{
+    cell::Cell,
     collections::BTreeSet,
     ptr,
     sync::{Arc, Weak},
@@ -26,6 +27,10 @@ use crate::{
 };
 use inference::{error::Error, request::SequenceId, signature::Signature};
 use schedule::{RequestQueue, Semaphore};
+
+/// So many members a request may have, with those of ensembles that are members. Ensembles of two steps each, one inside
+/// the other, would else have twice as many with each.
+const MOST_MEMBERS: usize = 1024;
 
 /// What answers an ensemble's requests.
 pub struct Ensemble {
@@ -154,7 +159,8 @@ impl Members for Ensemble {
         let Some(manager) = self.manager.upgrade() else {
             return Err(MembersError("the server is shutting down".to_owned()));
         };
-        let lookup = Lookup { snapshot: manager.snapshot(), manager: &manager };
+        let left = Cell::new(MOST_MEMBERS);
+        let lookup = Lookup { snapshot: manager.snapshot(), manager: &manager, left };
         self.resolve_at(&lookup, &Path { name: &self.outer.name, outer: None })
     }
 
@@ -242,14 +248,23 @@ impl RequestQueue for Ensemble {
     }
 }
 
-/// Members as the manager has them at one moment.
+/// Members as the manager has them at one moment, for one request.
 struct Lookup<'a> {
     snapshot: Snapshot,
     manager: &'a ModelManager,
+    /// So many more may be found.
+    left: Cell<usize>,
 }
 
 impl MemberLookup for Lookup<'_> {
     fn find(&self, id: &ModelId, version: Option<u64>) -> Result<Arc<ServedModel>, Error> {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            return Err(Error::InvalidRequest(format!(
+                "its steps, with those of ensembles among them, are more than {MOST_MEMBERS}, which is the most for a \
+                 request"
+            )));
+        };
+        self.left.set(left);
         self.snapshot.find(id, version).ok_or_else(|| self.manager.explain(id, version))
     }
 }
