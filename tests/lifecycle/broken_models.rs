@@ -108,6 +108,7 @@ fn a_pipe_in_the_place_of_any_file_of_a_model_is_a_load_error_that_names_it() {
         ("vocabulary", "vocabulary/tokenizer_config.json"),
         ("weights", "weights/1/weights.data"),
         ("graph", "graph/1/model.onnx"),
+        ("settings", "settings/config.pbtxt"),
         ("code", "code/1/model.py"),
     ];
     pipes.iter().for_each(|it| pipe(&repository, it.1));
@@ -120,6 +121,16 @@ fn a_pipe_in_the_place_of_any_file_of_a_model_is_a_load_error_that_names_it() {
         let is_told = reason.contains(file) && reason.contains("this is a pipe");
         assert!(is_told, "{name}: {entry:?}");
     }
+    assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
+}
+
+#[test]
+fn a_configuration_that_is_too_long_is_refused_and_the_others_serve() {
+    let long = "input { name: \"x\" }\n".repeat(150_000);
+    let repository = Repository::identity("copy", &[]).model("long", &long);
+    let server = Server::start(&repository, &[]);
+    let error = server.get("/v2/models/long/ready").error(503);
+    assert!(error.contains("long/config.pbtxt: it has more than 2097152 bytes"), "{error}");
     assert_eq!(first_of(&server.client().post(&infer("copy"), &[], row(4))), 4.0);
 }
 

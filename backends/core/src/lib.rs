@@ -58,7 +58,7 @@ pub use parts::{MOST_PART_BYTES, MOST_PARTS, NotSent, PartReceiver, PartSender, 
 pub use places::Places;
 pub use process::{EndReason, ModelProcess, Outage, ProcessFigures, Times, Turn};
 pub use processes::{DeviceProcess, Processes};
-pub use regular_file::{check_opens, open_file, read_file, read_text};
+pub use regular_file::{check_opens, open_file, read_file, read_text, read_text_within};
 pub use rerun::RerunPolicy;
 pub use row_cuts::RowCuts;
 pub use run_memory::{RunMemory, StringMemory};

@@ -40,6 +40,22 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     io::read_to_string(open_file(path)?)
 }
 
+/// The same of a file that has at most so many bytes: what is made of a text takes many times its size.
+///
+/// # Errors
+/// Also where it has more. What a link leads to may grow without end, and is read no further.
+pub fn read_text_within(path: &Path, most: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    open_file(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if most < bytes.len() as u64 {
+        let problem = format!("it has more than {most} bytes, which is the most that is read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    // As [`read_text`] says it.
+    let problem = "stream did not contain valid UTF-8";
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, problem))
+}
+
 /// That a path leads to a regular file or to a directory, for a library that opens it by itself. Blocking.
 ///
 /// # Errors
@@ -108,6 +124,9 @@ mod tests {
         fs::write(&path, "text").unwrap();
         assert_eq!(read_file(&path).unwrap(), b"text");
         assert_eq!(read_text(&path).unwrap(), "text");
+        assert_eq!(read_text_within(&path, 4).unwrap(), "text");
+        let error = read_text_within(&path, 3).unwrap_err().to_string();
+        assert_eq!(error, "it has more than 3 bytes, which is the most that is read");
         assert!(check_opens(&path).is_ok());
     }
 }

@@ -187,6 +187,9 @@ pub(crate) fn config_file(found: &FoundModel, alternative: Option<&str>) -> Opti
     alternative.filter(|it| it.is_file()).or_else(|| found.config.clone())
 }
 
+/// The largest file of class names that is read.
+const MOST_LABELS: u64 = 16 << 20;
+
 /// Class names by output, one per line of its label file.
 pub(crate) fn read_labels(
     config: &ModelConfig,
@@ -196,7 +199,7 @@ pub(crate) fn read_labels(
     for output in &config.outputs {
         let Some(file) = &output.label_filename else { continue };
         let path = dir.join(file);
-        let text = backend::read_text(&path).map_err(|error| {
+        let text = backend::read_text_within(&path, MOST_LABELS).map_err(|error| {
             format!(
                 "output '{}': cannot read label_filename {}: {error}",
                 output.name,

@@ -24,7 +24,7 @@ use crate::{
         choose::{self, Completion, EngineChoice, choose},
         engines::Engines,
         give_way::give_way,
-        pbtxt::ConfigReader,
+        pbtxt::{ConfigReader, MOST_BYTES},
         reach::{beyond_the_model, of_others, runs_unread},
     },
     load::{
@@ -220,7 +220,8 @@ impl Loader {
         let name = self.settings.repository.config_name.as_deref();
         let Some(path) = config_file(found, name) else { return Ok(None) };
         let file = path.display().to_string();
-        let text = backend::read_text(&path).map_err(|it| cannot("read", &path, &it))?;
+        let text = backend::read_text_within(&path, MOST_BYTES);
+        let text = text.map_err(|it| cannot("read", &path, &it))?;
         let mut raw = self.reader.parse_text(&file, &text).map_err(|it| it.to_string())?;
         if found.renamed {
             raw.name.clone_from(&found.name);

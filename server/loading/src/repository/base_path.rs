@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use crate::repository::local::{FoundModel, FoundModels};
+use crate::repository::local::{FoundModel, FoundModels, config_in};
 
 impl FoundModels {
     /// Takes in the model of that name, whose versions are in `base_path`.
@@ -49,7 +49,7 @@ fn model_at(name: &str, base_path: &Path, warnings: &mut Vec<String>) -> io::Res
     Ok(FoundModel {
         name: name.to_owned(),
         namespace: Default::default(),
-        config: Some(base_path.join("config.pbtxt")).filter(|it| it.is_file()),
+        config: config_in(base_path),
         dir: base_path.to_owned(),
         versions,
         renamed: true,

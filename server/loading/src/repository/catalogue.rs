@@ -12,7 +12,7 @@ use crate::{
     repository::{
         current_list::CurrentList,
         inspect,
-        local::{FoundModel, FoundModels, Names, is_model_name, scan_path},
+        local::{FoundModel, FoundModels, Names, config_in, is_model_name, scan_path},
         model_list::with_policy,
         remote::{Copies, Remote},
         user_script::{self, Fate},
@@ -244,7 +244,7 @@ impl Catalogue {
     /// Whatever lies there, and in the folders that a platform has put beside it.
     fn look_at_path(&self, path: &Path) -> io::Result<FoundModels> {
         let PlatformFolder { channels, root_model, .. } = &self.platform;
-        let is_root_model = self.hosted && *root_model && path.join("config.pbtxt").is_file();
+        let is_root_model = self.hosted && *root_model && config_in(path).is_some();
         let scripts = &self.platform.scripts;
         let mut found = match scripts.fate_of_directory(path, &self.engines) {
             Some(Fate::Runs(script)) => user_script::model(&script, path, self.hosted),

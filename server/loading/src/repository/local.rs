@@ -150,7 +150,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
         return Ok(found);
     }
     let name = if hosted { "model".to_owned() } else { directory_name(path) };
-    if path.join("config.pbtxt").is_file() {
+    if config_in(path).is_some() {
         if hosted {
             let reason = format!(
                 "'config.pbtxt' lies directly in {0}; put the model into a directory of its own, \
@@ -296,13 +296,19 @@ pub(crate) fn is_model_name(name: &str) -> bool {
     !is_unfinished(name) && !NOT_MODELS.contains(&name)
 }
 
+/// The `config.pbtxt` of that directory, if anything has that name. What is no file, or a link that leads nowhere, is an
+/// error when it is read: without it the model would be served otherwise than somebody meant.
+pub(crate) fn config_in(dir: &Path) -> Option<PathBuf> {
+    Some(dir.join("config.pbtxt")).filter(|it| it.symlink_metadata().is_ok())
+}
+
 fn model_in(
     dir: &Path,
     id: ModelId,
     style: Style,
     warnings: &mut Vec<String>,
 ) -> io::Result<FoundModel> {
-    let config = Some(dir.join("config.pbtxt")).filter(|it| it.is_file());
+    let config = config_in(dir);
     let style = if config.is_some() { Style::Triton } else { style };
     let versions = versions_in(dir, style, warnings)?;
     let ModelId { name, namespace } = id;

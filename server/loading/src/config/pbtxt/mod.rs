@@ -19,8 +19,21 @@ pub use textproto::{ReadError, TextProblem};
 /// What errors call it.
 const WHOLE: &str = "a model's configuration";
 
+/// The longest configuration that is read. What is made of one takes up to sixty times as much memory.
+pub(crate) const MOST_BYTES: u64 = 2 << 20;
+
 /// How the library's message about an unknown field begins.
 const UNKNOWN: &str = "unrecognized field name '";
+
+fn check_length(file: &str, text: &str) -> Result<(), ReadError> {
+    let bytes = text.len() as u64;
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    let text = format!("{WHOLE} has {bytes} bytes; at most {MOST_BYTES} are read");
+    let problems = vec![TextProblem { line: 1, column: 1, text }];
+    Err(ReadError { file: file.to_owned(), problems })
+}
 
 /// Knows the fields of a model's configuration. Made once and shared; costs nothing until first used.
 #[derive(Default)]
@@ -31,6 +44,7 @@ pub struct ConfigReader {
 impl ConfigReader {
     /// Reads `config.pbtxt` text. `file` is what errors call it.
     pub fn parse_text(&self, file: &str, text: &str) -> Result<RawConfig, ReadError> {
+        check_length(file, text)?;
         textproto::parse(self.descriptor().clone(), WHOLE, text)
             .map(|it| typed(&it))
             .map_err(|problems| ReadError { file: file.to_owned(), problems })
@@ -40,6 +54,7 @@ impl ConfigReader {
     /// takes: single values for lists, numbers and truth values in quotes, names of enum values in any case. `file` is
     /// what errors call it.
     pub fn parse_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
+        check_length(file, json)?;
         self.read_json(file, json).or_else(|error| {
             let Some(strict) = strict(json, self.descriptor()) else { return Err(error) };
             self.read_json(file, &strict.json).map_err(|mut error| {
