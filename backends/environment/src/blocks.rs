@@ -6,10 +6,24 @@
 //! aligned blocks by `aligned_alloc`. A program may define both itself: the dynamic linker gives them to all libraries
 //! that are opened then. All else, and every smaller block, goes to the C library's own.
 
-use std::sync::OnceLock;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 /// A block of so many bytes or more is asked about. To ask takes some 20 µs, and to write to so many some 10 ms.
 const LARGE: usize = 32 << 20;
+
+/// Smaller blocks down to this are asked about whenever they have come to much together: a loop that keeps what each
+/// round makes takes all there is in blocks of which none is large. What Rust's own types take by such a function is
+/// smaller yet, and is never refused.
+const SMALL: usize = 64 << 10;
+
+/// So much has to be left beside a block that is not large.
+const KEPT: usize = 16 << 20;
+
+/// So many bytes of blocks that are not large may be given before it is asked again.
+static UNASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// How many bytes this process can still have; `None` where nobody knows.
 type Left = Box<dyn Fn() -> Option<u64> + Send + Sync>;
@@ -25,10 +39,20 @@ pub fn refuse_blocks_beyond(left: impl Fn() -> Option<u64> + Send + Sync + 'stat
 
 /// Is there no such block?
 fn is_refused(bytes: usize) -> bool {
-    if bytes < LARGE {
+    if bytes < SMALL {
         return false;
     }
-    LEFT.get().and_then(|left| left()).is_some_and(|left| left < bytes as u64)
+    let take = |unasked: usize| unasked.checked_sub(bytes);
+    if bytes < LARGE && UNASKED.fetch_update(Relaxed, Relaxed, take).is_ok() {
+        return false;
+    }
+    let Some(left) = LEFT.get().and_then(|left| left()) else { return false };
+    let rest = usize::try_from(left).unwrap_or(usize::MAX).checked_sub(bytes);
+    // Half of it: what was given and has not been written to is left yet.
+    let unasked = rest.unwrap_or(0).saturating_sub(KEPT).min(LARGE) / 2;
+    UNASKED.store(unasked, Relaxed);
+    let kept = if bytes < LARGE { KEPT } else { 0 };
+    rest.is_none_or(|it| it < kept)
 }
 
 #[cfg(target_env = "gnu")]
@@ -84,7 +108,11 @@ mod of_the_c_library {
 #[cfg(test)]
 #[cfg(target_env = "gnu")]
 mod tests {
-    use std::{ffi::c_void, ptr::null_mut};
+    use std::{
+        ffi::c_void,
+        ptr::null_mut,
+        sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    };
 
     use super::*;
 
@@ -92,9 +120,41 @@ mod tests {
         fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void;
     }
 
+    /// What this process is said to have left. The tests share it.
+    static SAID: AtomicU64 = AtomicU64::new(100 << 20);
+
+    /// Guards that. One test at a time.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    fn turn() -> MutexGuard<'static, ()> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        SAID.store(100 << 20, Relaxed);
+        refuse_blocks_beyond(|| Some(SAID.load(Relaxed)));
+        turn
+    }
+
+    #[test]
+    fn small_blocks_are_refused_once_too_little_is_left_and_given_when_there_is_more() {
+        let _turn = turn();
+        let ask = || {
+            // SAFETY: what was given is freed once.
+            let block = unsafe { aligned_alloc(64, LARGE / 8) };
+            let is_given = !block.is_null();
+            // SAFETY: as above.
+            unsafe { libc::free(block) };
+            is_given
+        };
+        assert!((0..40).all(|_| ask()));
+        SAID.store(KEPT as u64, Relaxed);
+        let given = (0..40).filter(|_| ask()).count();
+        assert!(given < 5, "{given} blocks of an eighth each");
+        SAID.store(100 << 20, Relaxed);
+        assert!((0..40).all(|_| ask()));
+    }
+
     #[test]
     fn a_block_that_this_process_cannot_have_is_refused_and_no_other() {
-        refuse_blocks_beyond(|| Some(100 << 20));
+        let _turn = turn();
         let ask = |alignment, bytes| {
             let mut block = null_mut();
             // SAFETY: one pointer is written, and what was given is freed once.
