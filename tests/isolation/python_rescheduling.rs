@@ -103,7 +103,7 @@ fn config(more: &str) -> String {
 }
 
 fn with_model(code: &str, more: &str) -> Repository {
-    Repository::new().file("m/1/model.py", code).file("m/config.pbtxt", &config(more))
+    Repository::new().file("m/1/model.py", code).file("m/config.pbtxt", config(more))
 }
 
 fn body(times: i32) -> String {

@@ -63,6 +63,9 @@ fn post(client: &mut Client, (model, length, body): &(&str, Option<usize>, Vec<u
 
 type Answer = (u16, [Option<String>; 3], Vec<u8>);
 
+/// The model of a request, the length of its JSON in front of tensors, and its body.
+type Asked<'a> = (&'a str, Option<usize>, Vec<u8>);
+
 #[test]
 fn requests_over_http_that_are_alike_get_the_answers_of_new_connections() {
     let (_repository, server) = copy_and_other();
@@ -73,7 +76,7 @@ fn requests_over_http_that_are_alike_get_the_answers_of_new_connections() {
         ("copy", length, [json.as_bytes(), &raw].concat())
     };
     let binary = |value: f32| body(row(value), Form::Binary, "");
-    let with = |change: &dyn Fn(&mut (&str, Option<usize>, Vec<u8>))| {
+    let with = |change: &dyn Fn(&mut Asked<'_>)| {
         let mut request = binary(5.0);
         change(&mut request);
         request

@@ -299,7 +299,8 @@ impl Results {
         jobs: &[&Work],
         timings: Timings,
     ) -> Result<Vec<Result<Done, Error>>, BackendError> {
-        let of_outputs = |outputs| Ok(Done { outputs, parameters: Vec::new(), timings, again: false });
+        let of_outputs =
+            |outputs| Ok(Done { outputs, parameters: Vec::new(), timings, again: false });
         match self {
             Results::Whole(results) => match whole(context, jobs, results, timings.batch_rows) {
                 Ok(share) => Ok(vec![of_outputs(share)]),

@@ -57,7 +57,11 @@ impl SelfWakes {
 
 /// Wakes the task.
 pub async fn wake() {
-    poll_fn(|context| Poll::Ready(context.waker().wake_by_ref())).await;
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        Poll::Ready(())
+    })
+    .await;
 }
 
 /// A waker of the task by way of [`SelfWakes`].

@@ -198,6 +198,6 @@ mod tests {
         assert_eq!([2, 3].map(|at: usize| largest(&row.inputs[at].tensor)), [7, 0]);
         let least = with_whole(&row, &[2, 3], NEGATIVE[2]).unwrap();
         assert_eq!(least.inputs[2].tensor.to_bytes(), i64::from(i32::MIN).to_le_bytes().repeat(3));
-        assert_eq!(least.inputs[3].tensor.to_bytes(), [0x80; 3]);
+        assert_eq!(least.inputs[3].tensor.to_bytes(), [0x80; 3].as_slice());
     }
 }
