@@ -187,7 +187,8 @@ fn a_classifier_that_met_one_class_in_training_answers_it_with_certainty() {
         let headers = [("content-type", "text/csv"), ("x-amzn-sagemaker-target-model", model)];
         let mut client = Client::connect(server.sagemaker());
         let reply = client.post("/invocations", &headers, lines(&rows)).expect(200);
-        assert_eq!(reply.text().lines().collect::<Vec<_>>(), labels, "{model}");
+        let answered: Vec<String> = labels.iter().map(|it| format!("{it},1.0")).collect();
+        assert_eq!(reply.text().lines().collect::<Vec<_>>(), answered, "{model}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Python models that have a request run once more, that answer requests of sequences in parts, that have no inputs, and
-//! that say themselves whether they can serve.
+//! Python models that have a request run once more, that answer requests of sequences in parts, that have no inputs,
+//! and that say themselves whether they can serve.
 
 use std::thread;
 

@@ -367,12 +367,8 @@ fn what_gives_one_answer_is_not_decoupled_and_answers_side_by_side_are_not_put_t
             input_map { key: 'INPUT0' value: 'x' } output_map { key: 'OUTPUT0' value: 'y' } }
           step { model_name: 'm' model_version: -1
             input_map { key: 'INPUT0' value: 'x' } output_map { key: 'OUTPUT0' value: 'z' } } }";
-    let sequences = config(&[]) + "sequence_batching { }";
-    let repository = Repository::new()
-        .model("m", &config(&[]))
-        .model("one", &wrong)
-        .model("both", side_by_side)
-        .model("sequences", &sequences);
+    let repository =
+        Repository::new().model("m", &config(&[])).model("one", &wrong).model("both", side_by_side);
     let server = Server::start(&repository, &[IN_PROCESS, "--exit-on-error=false"]);
     let index = server.post("/v2/repository/index", "").json();
     let reason = |name: &str| {
@@ -381,7 +377,34 @@ fn what_gives_one_answer_is_not_decoupled_and_answers_side_by_side_are_not_put_t
     };
     assert!(reason("one").contains("the model gives each request one answer"), "{index}");
     assert!(reason("both").contains("expected one behind the other"), "{index}");
-    assert!(reason("sequences").contains("with sequence_batching is not supported"), "{index}");
+}
+
+#[test]
+fn each_request_of_a_sequence_is_answered_in_parts() {
+    let repository = Repository::new().model("m", &(config(&[]) + "sequence_batching { }"));
+    let server = Server::start(&repository, &[IN_PROCESS]);
+    let asked = |at: usize| {
+        let mut request = request("m", &at.to_string(), 3);
+        let bools = [("sequence_start", at == 0), ("sequence_end", at == 2)];
+        let own = bools.map(|(name, it)| (name.to_owned(), ParameterChoice::BoolParam(it)));
+        let id = [("sequence_id".to_owned(), ParameterChoice::Int64Param(7))];
+        let parameters = own.into_iter().chain(id);
+        let parameters = parameters
+            .map(|(name, it)| (name, InferParameter { parameter_choice: Some(it) }))
+            .collect::<Vec<_>>();
+        request.parameters.extend(parameters);
+        request
+    };
+    let mut client = Client::new(&server);
+    let requests = (0..3).map(asked).collect();
+    let (answers, end) = client.stream::<_, ModelStreamInferResponse>(STREAM, requests, &[]);
+    end.unwrap();
+    for at in 0..3 {
+        let of_it = answers.iter().map(|it| it.infer_response.as_ref().unwrap());
+        let of_it: Vec<_> = of_it.filter(|it| it.id == at.to_string()).collect();
+        let finals: Vec<bool> = of_it.into_iter().map(is_final).collect();
+        assert_eq!(finals, [false, false, true]);
+    }
 }
 
 #[test]

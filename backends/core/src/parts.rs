@@ -69,6 +69,8 @@ struct State {
     ends_with_part: bool,
     has_left: bool,
     reader: Option<Waker>,
+    /// Who waits for all parts to be read.
+    on_read: Option<Waker>,
     on_taken: Option<Arc<OnTaken>>,
     on_left: Option<OnLeft>,
 }
@@ -141,8 +143,7 @@ impl PartSender {
             if state.waiting.is_empty() {
                 return Poll::Ready(());
             }
-            let waker = context.waker().clone();
-            state.on_taken = Some(Arc::new(Box::new(move || waker.wake_by_ref())));
+            state.on_read = Some(context.waker().clone());
             Poll::Pending
         })
         .await;
@@ -218,10 +219,12 @@ impl PartReceiver {
         if let Some(part) = state.waiting.pop_front() {
             state.bytes -= bytes_of(&part);
             let hook = state.on_taken.clone();
+            let read = if state.waiting.is_empty() { state.on_read.take() } else { None };
             drop(state);
             if let Some(hook) = hook {
                 hook();
             }
+            read.into_iter().for_each(Waker::wake);
             return Poll::Ready(Ok(Some(part)));
         }
         match &mut state.end {
@@ -257,15 +260,13 @@ impl Drop for PartReceiver {
         state.bytes = 0;
         let hook = state.on_left.take().filter(|_| state.end.is_none());
         let taken = state.on_taken.take();
+        let read = state.on_read.take();
         drop(state);
-        drop(waiting);
-        // Whoever waits for a reader has one no more.
-        if let Some(taken) = taken {
-            taken();
-        }
+        drop((waiting, taken));
         if let Some(hook) = hook {
             hook();
         }
+        read.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -161,18 +161,19 @@ class Process:
         self._lanes.append(lane)
         return lane
 
-    def is_ready(self, patience=PATIENCE):
-        """What the model says of whether it can serve. `None` without an answer in that time."""
+    def ask_readiness(self):
+        """Asks the model whether it can serve. The answer comes by the socket."""
         ours, theirs = socket.socketpair()
-        ours.settimeout(patience)
+        ours.settimeout(PATIENCE)
         message = frames.encode("IsReady")
         socket.send_fds(self.control, [len(message).to_bytes(4, "little") + message], [theirs.fileno()])
         theirs.close()
-        with ours:
-            try:
-                return frames.receive(ours)[0]
-            except (TimeoutError, frames.Closed):
-                return None
+        return ours
+
+    def is_ready(self):
+        """What the model says of whether it can serve."""
+        with self.ask_readiness() as asked:
+            return frames.receive(asked)[0]
 
     def end(self):
         """Lets the process go. Its exit status comes back."""

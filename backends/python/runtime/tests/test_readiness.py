@@ -3,6 +3,8 @@
 import unittest
 
 from fake_server import Process, config
+from muster_python import frames
+from muster_python.readiness import _MOST_WAITING
 from test_triton import floats
 
 CONFIG = config(["x"], ["y"])
@@ -59,10 +61,14 @@ class Readiness(unittest.TestCase):
         body = "self.asked += 1; told.wait(30); return self.asked == 1"
         with Process(says(body).replace("told.wait(30)\n", "told.set()\n"), config=CONFIG) as process:
             lane = process.open(CONFIG)
-            for _ in range(20):
-                self.assertIsNone(process.is_ready(patience=0.01))
+            first, *others = [process.ask_readiness() for _ in range(1 + _MOST_WAITING)]
+            # The last question has been heard: it is one too many.
+            with first, self.assertRaises(frames.Closed):
+                frames.receive(first)
             lane.start({"inputs": {"x": floats(1)}, "outputs": None, "about": {}})
-            self.assertEqual(process.is_ready(), {"Ok": True})
+            for asked in others:
+                with asked:
+                    self.assertEqual(frames.receive(asked)[0], {"Ok": True})
             self.assertEqual(lane.finish()[0]["y"], floats(1))
             # By then it was answered: it is asked again.
             self.assertEqual(process.is_ready(), {"Ok": False})

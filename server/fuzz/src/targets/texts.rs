@@ -144,8 +144,7 @@ fn decode(seen: &mut Seen, dialect: u8, input: &Input<'_>) {
         }
         15 => {
             let body = Bytes::copy_from_slice(input.body);
-            let read =
-                oracle::within_grant(0, |grant| vertex::instances(&body, most(input), grant));
+            let read = oracle::within_grant(0, |grant| vertex::instances(&body, grant));
             if let Some(bodies) = seen.result(read) {
                 assert!((1..=most(input)).contains(&bodies.len()), "as many as may be");
                 let all: usize = bodies.iter().map(Bytes::len).sum();

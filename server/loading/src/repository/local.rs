@@ -296,8 +296,8 @@ pub(crate) fn is_model_name(name: &str) -> bool {
     !is_unfinished(name) && !NOT_MODELS.contains(&name)
 }
 
-/// The `config.pbtxt` of that directory, if anything has that name. What is no file, or a link that leads nowhere, is an
-/// error when it is read: without it the model would be served otherwise than somebody meant.
+/// The `config.pbtxt` of that directory, if anything has that name. What is no file, or a link that leads nowhere, is
+/// an error when it is read: without it the model would be served otherwise than somebody meant.
 pub(crate) fn config_in(dir: &Path) -> Option<PathBuf> {
     Some(dir.join("config.pbtxt")).filter(|it| it.symlink_metadata().is_ok())
 }

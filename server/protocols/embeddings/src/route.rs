@@ -18,6 +18,8 @@ use inference::{error::Error, signature::nearest, task::Task};
 pub fn route<'a>(head: &RequestHead<'a>, tei_root: bool) -> Result<Option<Asked<'a>>, Error> {
     let method = head.method;
     let (operation, model) = match head.words() {
+        // An operation of AWS's, which has an address of its own nowhere.
+        [""] if head.headers.contains_key("x-amz-target") => return Ok(None),
         [""] if tei_root && method == Method::POST => (Operation::ByTask, None),
         ["invocations"] if tei_root => (Operation::ByTask, None),
         [""] if method == Method::POST => (Operation::Hub(None), None),
@@ -139,7 +141,10 @@ const LONGEST_SHOWN: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::HeaderMap;
+    use hyper::{
+        HeaderMap,
+        header::{HeaderName, HeaderValue},
+    };
 
     fn routed(method: Method, path: &str) -> Result<Option<Asked<'_>>, Error> {
         let (method, headers) =
@@ -186,6 +191,18 @@ mod tests {
         check(Method::POST, "/rerank", Operation::Rerank, None);
         check(Method::POST, "/v1/score", Operation::Score, None);
         check(Method::POST, "/v2/models/m/embed", Operation::Embed, Some(("m", None)));
+    }
+
+    #[test]
+    fn an_operation_of_aws_is_none_of_these() {
+        let headers = HeaderMap::from_iter([(
+            HeaderName::from_static("x-amz-target"),
+            HeaderValue::from_static("SageMaker.ListModels"),
+        )]);
+        for tei_root in [false, true] {
+            let head = RequestHead::new(&Method::POST, "/", &headers);
+            assert!(route(&head, tei_root).unwrap().is_none());
+        }
     }
 
     #[test]

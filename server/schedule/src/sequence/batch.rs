@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use super::{
     calls::{self, Share},
+    row::{Ran, Row},
     settings::{Flag, IdType, ImplicitState, Signal, Wiring},
     table::CarriedState,
 };
@@ -24,23 +25,6 @@ use crate::{
     work::{Done, Work},
 };
 use inference::{error::Error, request::SequenceId, timings::Timings};
-
-/// A request in its row of a batch.
-#[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
-    pub work: &'a Work,
-    pub id: &'a SequenceId,
-    pub start: bool,
-    pub end: bool,
-    /// What the sequence has carried; `None` before its first run.
-    pub carried: Option<&'a CarriedState>,
-}
-
-/// What came of one request.
-pub(super) struct Ran {
-    pub done: Done,
-    pub carried: Option<CarriedState>,
-}
 
 /// How a batch may be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

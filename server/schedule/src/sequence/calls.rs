@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backend::{BackendError, Call, CallAnswer, CallError, NamedTensor, Tensor};
 
 use super::{
-    batch::Row,
+    row::Row,
     settings::{ImplicitState, Wiring},
     table::CarriedState,
 };

@@ -11,6 +11,28 @@ use inference::{
     request::{Sequence, SequenceId},
 };
 
+impl SequenceScheduler {
+    /// Runs one request of a sequence, after the earlier ones.
+    ///
+    /// # Errors
+    /// When it belongs to no sequence or is none of this model. When its sequence finds no seat in time or is
+    /// cancelled, when it is late, or its run fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future of a request that does not run yet ends its sequence, whose other requests are answered with
+    /// an error: a sequence with a gap is none. One that runs is finished for the sake of those that follow.
+    pub async fn submit(
+        &self,
+        submission: Submission,
+        sequence: Option<&Sequence>,
+    ) -> Result<Done, Error> {
+        match self.iterates() {
+            true => run_to_its_end(self, submission).await,
+            false => self.run_once(submission, sequence).await,
+        }
+    }
+}
+
 /// Runs the request to its end. It keeps its seat between runs, behind which others line up.
 ///
 /// # Errors
@@ -18,7 +40,7 @@ use inference::{
 ///
 /// # Cancel safety
 /// Dropping the future ends the sequence.
-pub(super) async fn run(
+async fn run_to_its_end(
     scheduler: &SequenceScheduler,
     submission: Submission,
 ) -> Result<Done, Error> {

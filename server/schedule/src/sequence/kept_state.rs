@@ -2,7 +2,7 @@
 
 use backend::{BackendError, Stop};
 
-use super::batch::{Ran, Row};
+use super::row::{Ran, Row};
 use crate::{
     rerun::{Attempts, Reruns},
     slot::Slot,

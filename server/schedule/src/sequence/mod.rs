@@ -11,6 +11,7 @@ mod decide;
 mod iterations;
 mod kept_state;
 mod overdue;
+mod row;
 mod running;
 mod scheduler;
 mod settings;

@@ -11,7 +11,6 @@ use std::{
 use backend::ModelProcess;
 
 use super::{
-    iterations,
     settings::{IdType, SequenceSettings, Signal, Strategy},
     shared::{Job, LockedState, Shared, describe},
     table::Table,
@@ -82,24 +81,9 @@ impl SequenceScheduler {
         SequenceScheduler { shared, begun: AtomicU64::new(0) }
     }
 
-    /// Runs one request of a sequence, after the earlier ones.
-    ///
-    /// # Errors
-    /// When it belongs to no sequence or is none of this model. When its sequence finds no seat in time or is
-    /// cancelled, when it is late, or its run fails.
-    ///
-    /// # Cancel safety
-    /// Dropping the future of a request that does not run yet ends its sequence, whose other requests are answered with
-    /// an error: a sequence with a gap is none. One that runs is finished for the sake of those that follow.
-    pub async fn submit(
-        &self,
-        submission: Submission,
-        sequence: Option<&Sequence>,
-    ) -> Result<Done, Error> {
-        match self.shared.settings.iterates {
-            true => iterations::run(self, submission).await,
-            false => self.run_once(submission, sequence).await,
-        }
+    /// Is each request a sequence of its own, run until the model is done with it?
+    pub(super) fn iterates(&self) -> bool {
+        self.shared.settings.iterates
     }
 
     /// A sequence of the server's own.

@@ -11,9 +11,10 @@ use std::{
 use backend::{BackendError, MODEL_STACK, Stop};
 
 use super::{
-    batch::{self, Ran, Row, Rows, RunMode},
+    batch::{self, Rows, RunMode},
     decide::{Candidate, Next, direct, oldest},
     kept_state::on_kept_state,
+    row::{Ran, Row},
     running::Running,
     settings::Strategy,
     shared::{Job, LockedState, Shared, Wake, refuse},

@@ -28,8 +28,8 @@ use crate::{
 use inference::{error::Error, request::SequenceId, signature::Signature};
 use schedule::{RequestQueue, Semaphore};
 
-/// So many members a request may have, with those of ensembles that are members. Ensembles of two steps each, one inside
-/// the other, would else have twice as many with each.
+/// So many members a request may have, with those of ensembles that are members. Ensembles of two steps each, one
+/// inside the other, would else have twice as many with each.
 const MOST_MEMBERS: usize = 1024;
 
 /// What answers an ensemble's requests.

@@ -189,7 +189,7 @@ fn strategies_have_their_ranges() {
         &format!("{START} {ID} {STATE} iterative_sequence: true"),
         &[
             "sequence_batching.iterative_sequence is not supported: it is for backends that put a request back into the \
-           queue, and the backend 'identity' does not",
+           queue, and the backend 'onnxruntime' does not",
         ],
     );
 }
