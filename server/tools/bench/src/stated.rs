@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Plan, Request, Target, fetch};
+use crate::{Plan, Request, Target, fetch, page::number};
 
 /// What numbers were measured with.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -94,13 +94,14 @@ pub fn bodies_in_words<'a>(bodies: impl Iterator<Item = (usize, &'a str)>) -> St
     types.sort_unstable();
     types.dedup();
     types.retain(|it| !it.is_empty());
-    let number = match sizes.len() {
+    let count = match sizes.len() {
         1 => "1 body".to_owned(),
-        number => format!("{number} bodies"),
+        count => format!("{count} bodies"),
     };
-    let size = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    let [least, most] = [least, most].map(|it| number(it as f64));
+    let size = if least == most { most } else { format!("{least} to {most}") };
     let types = if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) };
-    format!("{number} of {size} bytes{types}")
+    format!("{count} of {size} bytes{types}")
 }
 
 /// What a server says of itself at `/v2`, as servers of the KServe protocol do. `None` where it says nothing. Blocks
@@ -130,8 +131,8 @@ mod tests {
     fn bodies_are_told_by_their_number_their_sizes_and_their_types() {
         let words = |of: &[(usize, &'static str)]| bodies_in_words(of.iter().copied());
         assert_eq!(words(&[(16, "text/csv")]), "1 body of 16 bytes (text/csv)");
-        let several = [(16, "text/csv"), (300, "application/json"), (20, "text/csv")];
-        let expected = "3 bodies of 16 to 300 bytes (application/json, text/csv)";
+        let several = [(16, "text/csv"), (3000, "application/json"), (20, "text/csv")];
+        let expected = "3 bodies of 16 to 3,000 bytes (application/json, text/csv)";
         assert_eq!(words(&several), expected);
         assert_eq!(words(&[(0, "")]), "1 body of 0 bytes");
     }

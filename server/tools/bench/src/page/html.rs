@@ -46,7 +46,8 @@ impl Page {
             let _ = writeln!(html, "<p class=\"warning\">{}</p>", text(warning));
         }
         if self.shown_charts().next().is_some() {
-            html += "<noscript><p>The charts need JavaScript. The tables do not.</p></noscript>\n";
+            html += "<noscript><style>.chart { display: none }</style>\
+                     <p>The charts need JavaScript. The tables do not.</p></noscript>\n";
         }
         self.charts.iter().for_each(|it| it.write(&mut html));
         self.tables.iter().for_each(|it| it.write(&mut html));
