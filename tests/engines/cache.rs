@@ -321,6 +321,9 @@ fn a_small_answer_does_not_depend_on_its_batch() {
 
 // Redis ---------------------------------------------------------------------------------------------------------
 
+/// Where Redis listens: no other test's server takes its port there while it is gone.
+const OF_REDIS: &str = "127.0.0.2";
+
 /// A Redis server of its own, ended when it is dropped.
 struct RedisServer {
     child: Child,
@@ -332,7 +335,7 @@ impl RedisServer {
     fn start(flags: &[&str]) -> Option<RedisServer> {
         for _ in 0..5 {
             // Redis takes no port 0: one that was free a moment ago most likely still is.
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let port = TcpListener::bind((OF_REDIS, 0)).unwrap().local_addr().unwrap().port();
             match RedisServer::at(port, flags) {
                 Ok(Some(server)) => return Some(server),
                 Ok(None) => {}
@@ -349,7 +352,7 @@ impl RedisServer {
 
     fn at(port: u16, flags: &[&str]) -> std::io::Result<Option<RedisServer>> {
         let mut child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--port", &port.to_string(), "--bind", OF_REDIS])
             .args(["--save", "", "--appendonly", "no"])
             .args(flags)
             .stdout(Stdio::null())
@@ -357,7 +360,7 @@ impl RedisServer {
             .spawn()?;
         let is_up = wait_for("redis-server to listen", || match child.try_wait().unwrap() {
             Some(_) => Some(false),
-            None => TcpStream::connect(("127.0.0.1", port)).is_ok().then_some(true),
+            None => TcpStream::connect((OF_REDIS, port)).is_ok().then_some(true),
         });
         Ok(is_up.then_some(RedisServer { child, port }))
     }
@@ -368,7 +371,7 @@ impl RedisServer {
 
     /// Sends a command as text, and reads some of its answer.
     fn command(&self, line: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut stream = TcpStream::connect((OF_REDIS, self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
         let mut answer = [0; 4096];
         let length = stream.read(&mut answer).unwrap();
@@ -389,7 +392,7 @@ impl Drop for RedisServer {
 }
 
 fn flags_for(port: u16) -> [String; 2] {
-    ["--cache-config=redis,host=127.0.0.1".to_owned(), format!("--cache-config=redis,port={port}")]
+    [format!("--cache-config=redis,host={OF_REDIS}"), format!("--cache-config=redis,port={port}")]
 }
 
 /// These flags, and times that a busy machine does not exceed by chance.
@@ -460,7 +463,7 @@ fn a_redis_that_goes_and_comes_back_costs_nobody_an_answer() {
 fn a_redis_that_says_nothing_is_waited_for_briefly_and_then_not_asked() {
     let repository = kept("");
     // It takes connections, and never answers.
-    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    let deaf = TcpListener::bind((OF_REDIS, 0)).unwrap();
     let flags = flags_for(deaf.local_addr().unwrap().port());
     let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     flags.extend([
