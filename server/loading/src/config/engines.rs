@@ -123,16 +123,12 @@ impl Engines {
         formats
     }
 
-    /// Endings of files that are served: `.onnx, .pt or .pth`. Of a format that is told by its content, the usual one.
+    /// Endings of files that are served: `.onnx, .pt or .pth`.
     pub(crate) fn extensions_text(&self) -> String {
         let formats = self.formats().into_iter().map(|it| it.format);
-        let formats = formats.filter(|it| it.is_served && !it.is_by_whole_name);
-        let others = |it: &Format| match it.content {
-            Some(_) => &[],
-            None => it.other_extensions,
-        };
-        let endings =
-            formats.flat_map(|it| [it.extension()].into_iter().chain(others(&it).iter().copied()));
+        let formats = formats.filter(|it| it.is_served);
+        let endings = formats
+            .flat_map(|it| [it.extension()].into_iter().chain(it.other_extensions.iter().copied()));
         let endings: Vec<String> = endings.map(|it| format!(".{it}")).collect();
         match endings.split_last() {
             Some((last, [])) => last.clone(),
