@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod aligned;
+pub mod boxed;
 pub mod error;
 pub mod grant;
 pub mod granted;

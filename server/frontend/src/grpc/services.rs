@@ -5,8 +5,8 @@ use h2::RecvStream;
 use super::context::{Answered, Context, Facts};
 use crate::{either::Either, exchange::Failure};
 
-/// The gRPC services of one family of clients: their methods, and the answers. Its methods are called statically, and
-/// their futures are part of those of the calls.
+/// The gRPC services of one family of clients: their methods, and the answers. Its methods are called statically.
+/// What answers calls is a [`inference::boxed::BoxFuture`] that the crate of the family makes.
 pub trait Services: Clone + Send + Sync + 'static {
     /// A method of one of them.
     type Method: Copy + std::fmt::Debug + Send + Sync + 'static;

@@ -7,7 +7,7 @@ use frontend::{
     },
 };
 use hyper::{Response, header::CONTENT_TYPE};
-use inference::{error::Error, grant::Grant, limits::Permit};
+use inference::{boxed::BoxFuture, error::Error, grant::Grant, limits::Permit};
 
 use crate::document::{MOST_MODELS, Models, document as write};
 
@@ -15,20 +15,22 @@ use crate::document::{MOST_MODELS, Models, document as write};
 ///
 /// # Errors
 /// [`Error::NotFound`] and the like where a named model does not serve.
-pub async fn document(service: &Service, parts: &Parts) -> Answer {
-    let models = models(service, parts.uri.query().unwrap_or_default())?;
-    let mut permit = Permit::nothing(&service.settings.body.budget);
-    let service = service.clone();
-    let made = move || {
-        let pieces = Grant::lend(&mut permit, 0, |grant| write(&service, &models, grant));
-        (pieces, permit)
-    };
-    let (pieces, permit) = offload(made).await?;
-    let mut response = Response::new(Segments::from(pieces?));
-    response.body_mut().hold(permit);
-    let json = hyper::header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    Ok(response)
+pub fn document<'a>(service: &'a Service, parts: &'a Parts) -> BoxFuture<'a, Answer> {
+    Box::pin(async move {
+        let models = models(service, parts.uri.query().unwrap_or_default())?;
+        let mut permit = Permit::nothing(&service.settings.body.budget);
+        let service = service.clone();
+        let made = move || {
+            let pieces = Grant::lend(&mut permit, 0, |grant| write(&service, &models, grant));
+            (pieces, permit)
+        };
+        let (pieces, permit) = offload(made).await?;
+        let mut response = Response::new(Segments::from(pieces?));
+        response.body_mut().hold(permit);
+        let json = hyper::header::HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        Ok(response)
+    })
 }
 
 /// The models that `?model=<name>` names, else all that serve.

@@ -112,8 +112,7 @@ impl Protocol for Browser {
         _: &mut Incoming,
     ) -> Answer {
         match operation {
-            // Boxed: the futures of other requests stay small.
-            Operation::Document => Box::pin(handler::document(service, parts)).await,
+            Operation::Document => handler::document(service, parts).await,
             Operation::Page => Ok(self.page.reply(&parts.headers)),
         }
     }

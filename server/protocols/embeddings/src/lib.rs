@@ -60,8 +60,7 @@ impl Protocol for Embeddings {
         body: &mut Incoming,
     ) -> Answer {
         let service = TextService { service, texts: &self.settings };
-        // Boxed: the futures of other requests stay small.
-        Box::pin(handlers::answer(&service, asked, parts, body)).await
+        handlers::answer(service, asked, parts, body).await
     }
 
     fn failure(

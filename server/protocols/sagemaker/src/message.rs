@@ -11,23 +11,25 @@ use frontend::{
         parts::Parts,
     },
 };
-use inference::error::Error;
+use inference::{boxed::BoxFuture, error::Error};
 use telemetry::metrics::Protocol;
 
 /// Answers a message of a WebSocket as the body of a request to `/invocations` with this head. An error is why the
 /// message was refused.
-pub async fn answer(
-    hosting: &Hosting<'_>,
-    parts: &Parts,
+pub fn answer<'a>(
+    hosting: Hosting<'a>,
+    parts: &'a Parts,
     body: Result<Received, Error>,
-) -> Response<Segments> {
-    let answer = run(hosting, parts, body).await;
-    let failed = |failure| {
-        failed(hosting.http, parts, &failure, |failed| hosting.invocation_failure(failed))
-    };
-    let response = answer.unwrap_or_else(failed);
-    hosting.http.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
-    response
+) -> BoxFuture<'a, Response<Segments>> {
+    Box::pin(async move {
+        let answer = run(&hosting, parts, body).await;
+        let failed = |failure| {
+            failed(hosting.http, parts, &failure, |failed| hosting.invocation_failure(failed))
+        };
+        let response = answer.unwrap_or_else(failed);
+        hosting.http.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
+        response
+    })
 }
 
 async fn run(hosting: &Hosting<'_>, parts: &Parts, body: Result<Received, Error>) -> Answer {

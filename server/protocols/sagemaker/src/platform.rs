@@ -18,7 +18,7 @@ use frontend::{
         parts::Parts, protocol::Protocol, respond, routes::Route,
     },
 };
-use inference::{access::Need, error::Error};
+use inference::{access::Need, boxed::BoxFuture, error::Error};
 use telemetry::metrics::Protocol as Label;
 
 impl Protocol for SageMaker {
@@ -55,23 +55,7 @@ impl Protocol for SageMaker {
         parts: &Parts,
         body: &mut Incoming,
     ) -> Answer {
-        let hosting = &Hosting { http: service, sagemaker: self };
-        match operation {
-            Operation::Invocations => invoke::invocations(hosting, parts, body.into()).await,
-            Operation::InvocationsStream => bidirectional::open(hosting, parts),
-            Operation::Ping => Ok(state::ping(hosting)),
-            Operation::MultiModel(path) => multi_model::answer(hosting, path, parts, body).await,
-            Operation::Predictions(name, version) => {
-                let version = version.as_deref();
-                invoke::predictions(hosting, name, version, parts, body.into()).await
-            }
-            Operation::Version => Ok(state::version()),
-            Operation::ExecutionParameters => Ok(state::execution_parameters(hosting).await),
-            // Boxed: the futures of other requests stay small.
-            Operation::Runtime(facade, call) => {
-                Ok(Box::pin(runtime::answer(hosting, facade, *call, parts, body)).await)
-            }
-        }
+        answer(Hosting { http: service, sagemaker: self }, operation, parts, body).await
     }
 
     fn failure(
@@ -97,8 +81,34 @@ impl Protocol for SageMaker {
         parts: &Parts,
         body: Result<Received, Error>,
     ) -> Response<Segments> {
-        message::answer(&Hosting { http: service, sagemaker: self }, parts, body).await
+        message::answer(Hosting { http: service, sagemaker: self }, parts, body).await
     }
+}
+
+fn answer<'a>(
+    hosting: Hosting<'a>,
+    operation: &'a Operation<'_>,
+    parts: &'a Parts,
+    body: &'a mut Incoming,
+) -> BoxFuture<'a, Answer> {
+    Box::pin(async move {
+        let hosting = &hosting;
+        match operation {
+            Operation::Invocations => invoke::invocations(hosting, parts, body.into()).await,
+            Operation::InvocationsStream => bidirectional::open(hosting, parts),
+            Operation::Ping => Ok(state::ping(hosting)),
+            Operation::MultiModel(path) => multi_model::answer(hosting, path, parts, body).await,
+            Operation::Predictions(name, version) => {
+                let version = version.as_deref();
+                invoke::predictions(hosting, name, version, parts, body.into()).await
+            }
+            Operation::Version => Ok(state::version()),
+            Operation::ExecutionParameters => Ok(state::execution_parameters(hosting).await),
+            Operation::Runtime(facade, call) => {
+                Ok(runtime::answer(hosting, facade, *call, parts, body).await)
+            }
+        }
+    })
 }
 
 impl SageMaker {

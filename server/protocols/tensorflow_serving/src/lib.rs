@@ -67,14 +67,7 @@ impl Protocol for TensorFlowServing {
         parts: &Parts,
         body: &mut Incoming,
     ) -> Answer {
-        match operation {
-            Operation::Apply(method, path) => {
-                rest::apply(service, *method, path, parts, body).await
-            }
-            Operation::Status(path) => rest::status(service, path),
-            Operation::Metadata(path) => rest::metadata(service, path, parts).await,
-            Operation::Metrics => rest::metrics(service).await,
-        }
+        rest::answer(service, operation, parts, body).await
     }
 
     fn failure(

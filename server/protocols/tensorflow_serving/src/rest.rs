@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 
 use crate::{
-    route::{VersionChoice, VersionPath},
+    route::{Operation, VersionChoice, VersionPath},
     states::version_states,
 };
 use formats::{
@@ -23,12 +23,31 @@ use frontend::{
         service::Service,
     },
 };
-use inference::{error::Error, grant::Grant, request::InferenceResponse, signature::Signature};
+use inference::{
+    boxed::BoxFuture, error::Error, grant::Grant, request::InferenceResponse, signature::Signature,
+};
 use serving::ServedModel;
 use telemetry::metrics::CONTENT_TYPE;
 
+/// Answers a request.
+pub fn answer<'a>(
+    service: &'a Service,
+    operation: &'a Operation<'_>,
+    parts: &'a Parts,
+    body: &'a mut Incoming,
+) -> BoxFuture<'a, Answer> {
+    Box::pin(async move {
+        match operation {
+            Operation::Apply(method, path) => apply(service, *method, path, parts, body).await,
+            Operation::Status(path) => status(service, path),
+            Operation::Metadata(path) => metadata(service, path, parts).await,
+            Operation::Metrics => metrics(service).await,
+        }
+    })
+}
+
 /// `:predict`, `:classify` and `:regress`.
-pub async fn apply(
+async fn apply(
     service: &Service,
     method: Method,
     path: &VersionPath<'_>,
@@ -68,14 +87,14 @@ impl HttpCodec for Apply {
 }
 
 /// The state of one version, or of all.
-pub fn status(service: &Service, path: &VersionPath<'_>) -> Answer {
+fn status(service: &Service, path: &VersionPath<'_>) -> Answer {
     let models = &service.serving.models;
     let version = number(service, path)?;
     let states = version_states(models, &path.name, version)?;
     Ok(respond::ok(tfs::status(&states)))
 }
 
-pub async fn metadata(service: &Service, path: &VersionPath<'_>, parts: &Parts) -> Answer {
+async fn metadata(service: &Service, path: &VersionPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
     model.check_ready()?;
     Ok(respond::ok(tfs::metadata(&model.signature)))
@@ -100,7 +119,7 @@ fn number(service: &Service, path: &VersionPath<'_>) -> Result<Option<u64>, Erro
 }
 
 /// The metrics of models, with TensorFlow Serving's names.
-pub async fn metrics(service: &Service) -> Answer {
+async fn metrics(service: &Service) -> Answer {
     let metrics = service.serving.metrics.clone();
     let text = offload(move || metrics.render_tensorflow()).await?;
     Ok(respond::raw(CONTENT_TYPE, text))

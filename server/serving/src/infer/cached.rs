@@ -13,12 +13,20 @@ use crate::{
     infer::{Answer, Call, Inference, elsewhere::work_on},
     served::{Dispatch, Resolved, ServedModel},
 };
-use inference::{error::Error, request::Parameter, task::Task, timings::Timings};
+use inference::{boxed::BoxFuture, error::Error, request::Parameter, task::Task, timings::Timings};
 use telemetry::metrics::CacheHit;
 
 impl Inference {
     /// The answer from the cache, else from the model.
-    pub(super) async fn cached(
+    pub(super) fn cached<'a>(
+        &'a self,
+        cache: &'a Arc<Cache>,
+        call: Call<'a>,
+    ) -> BoxFuture<'a, Result<Answer, Error>> {
+        Box::pin(self.found_or_computed(cache, call))
+    }
+
+    async fn found_or_computed(
         &self,
         cache: &Arc<Cache>,
         mut call: Call<'_>,

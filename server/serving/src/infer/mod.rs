@@ -21,6 +21,7 @@ use crate::{
     validate::Prepared,
 };
 use inference::{
+    boxed::BoxFuture,
     error::Error,
     limits::Budget,
     request::{InferenceRequest, InferenceResponse, SequenceId},
@@ -132,21 +133,23 @@ impl Inference {
     }
 
     /// The same for a member of an ensemble, too; the request's id, and the answer.
-    async fn answer(
-        &self,
-        model: &Arc<ServedModel>,
-        found: Option<&Resolved>,
+    fn answer<'a>(
+        &'a self,
+        model: &'a Arc<ServedModel>,
+        found: Option<&'a Resolved>,
         mut request: Box<InferenceRequest>,
-    ) -> Result<(Option<Arc<str>>, Answer), Error> {
-        if model.streams && request.parts.is_none() {
-            return self.only_part(model, request).await;
-        }
-        let trace = request.trace.take();
-        let answer = self.traced(model, found, request, trace.as_deref()).await;
-        if let Some(trace) = trace {
-            trace.ended(answer.as_ref().err());
-        }
-        answer
+    ) -> BoxFuture<'a, Result<(Option<Arc<str>>, Answer), Error>> {
+        Box::pin(async move {
+            if model.streams && request.parts.is_none() {
+                return self.only_part(model, request).await;
+            }
+            let trace = request.trace.take();
+            let answer = self.traced(model, found, request, trace.as_deref()).await;
+            if let Some(trace) = trace {
+                trace.ended(answer.as_ref().err());
+            }
+            answer
+        })
     }
 
     async fn traced(
@@ -204,7 +207,7 @@ impl Inference {
             // In a box: what has no cache does not pay for the size of it.
             // What is sent part by part is not kept.
             Some(cache) if model.config.response_cache && request.parts.is_none() => {
-                Box::pin(self.cached(cache, call)).await?
+                self.cached(cache, call).await?
             }
             _ => {
                 let answer = self.compute(call, None).await?;
@@ -262,14 +265,14 @@ impl Inference {
                     metrics,
                     trace,
                 };
-                Box::pin(pipeline::run(scheduler, asking)).await?
+                pipeline::run(scheduler, asking).await?
             }
             Dispatch::Batches(scheduler) if 0 < most_rows && fitting < rows => {
                 if scheduler.has_stopped_merging() {
                     return Err(too_many(model, most_rows));
                 }
                 let sender = request.parts.as_ref();
-                Box::pin(parts::run(scheduler, call.submission(), fitting, slot, sender)).await?
+                parts::run(scheduler, call.submission(), fitting, slot, sender).await?
             }
             Dispatch::Batches(scheduler) => {
                 scheduler.submit_with_slot(call.submission(), slot).await?
@@ -278,7 +281,7 @@ impl Inference {
                 let sequence = request.sequence.as_ref();
                 Box::pin(scheduler.submit(call.submission(), sequence)).await?
             }
-            Dispatch::Ensemble(ensemble) => return Box::pin(self.members(&**ensemble, call)).await,
+            Dispatch::Ensemble(ensemble) => return self.members(&**ensemble, call).await,
         };
         if let Some(trace) = trace {
             trace.ran(rows, &done.timings, &done.outputs);
@@ -297,18 +300,24 @@ impl Inference {
     }
 
     /// Runs the members of the ensemble that the model is.
-    async fn members(&self, ensemble: &dyn Members, call: Call<'_>) -> Result<Answer, Error> {
-        let Call { model, found, prepared, config, request, trace, .. } = call;
-        let rows = prepared.work.rows.max(1);
-        let mut answer =
-            self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
-        if let Some(trace) = trace {
-            trace.ran(rows, &answer.timings, &answer.outputs);
-        }
-        for output in &mut answer.outputs {
-            crate::validate::present(config, output)?;
-        }
-        Ok(answer)
+    fn members<'a>(
+        &'a self,
+        ensemble: &'a dyn Members,
+        call: Call<'a>,
+    ) -> BoxFuture<'a, Result<Answer, Error>> {
+        Box::pin(async move {
+            let Call { model, found, prepared, config, request, trace, .. } = call;
+            let rows = prepared.work.rows.max(1);
+            let mut answer =
+                self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
+            if let Some(trace) = trace {
+                trace.ran(rows, &answer.timings, &answer.outputs);
+            }
+            for output in &mut answer.outputs {
+                crate::validate::present(config, output)?;
+            }
+            Ok(answer)
+        })
     }
 }
 

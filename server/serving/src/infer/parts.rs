@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use backend::{BackendError, CallAnswer, NamedTensor, NotSent, Parameters, PartSender, Tensor};
 
 use crate::infer::next::next;
-use inference::{error::Error, timings::Timings};
+use inference::{boxed::BoxFuture, error::Error, timings::Timings};
 use schedule::{
     Extent, ReplySlot, RequestQueue, Scheduler, Submission,
     work::{Done, Parts, Work},
@@ -25,25 +25,27 @@ use schedule::{
 ///
 /// # Cancel safety
 /// Dropping the future withdraws all parts.
-pub(super) async fn run(
-    scheduler: &Scheduler,
+pub(super) fn run<'a>(
+    scheduler: &'a Scheduler,
     submission: Submission,
     most_rows: usize,
     slot: Option<ReplySlot>,
-    sender: Option<&PartSender>,
-) -> Result<Done, Error> {
-    // A client that takes its parts slowly holds up the replies to no other.
-    let slot = match sender {
-        Some(_) => Some(ReplySlot::unordered()),
-        None => slot.or_else(|| scheduler.reply_slot()),
-    };
-    let leaving = Leaving::new(scheduler, submission.accepted);
-    let answer = in_parts(scheduler, &submission, most_rows, sender).await;
-    leaving.end();
-    if let Some(slot) = slot {
-        slot.wait_for_earlier().await;
-    }
-    scheduler.count_parts(answer, submission.accepted)
+    sender: Option<&'a PartSender>,
+) -> BoxFuture<'a, Result<Done, Error>> {
+    Box::pin(async move {
+        // A client that takes its parts slowly holds up the replies to no other.
+        let slot = match sender {
+            Some(_) => Some(ReplySlot::unordered()),
+            None => slot.or_else(|| scheduler.reply_slot()),
+        };
+        let leaving = Leaving::new(scheduler, submission.accepted);
+        let answer = in_parts(scheduler, &submission, most_rows, sender).await;
+        leaving.end();
+        if let Some(slot) = slot {
+            slot.wait_for_earlier().await;
+        }
+        scheduler.count_parts(answer, submission.accepted)
+    })
 }
 
 /// Counts a request of several parts whose client leaves before it is answered.

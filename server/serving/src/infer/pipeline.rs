@@ -28,6 +28,7 @@ use crate::{
     },
 };
 use inference::{
+    boxed::BoxFuture,
     error::Error,
     limits::Budget,
     request::Parameter,
@@ -74,7 +75,14 @@ pub(super) struct Asking<'a> {
 ///
 /// # Cancel safety
 /// Dropping the future withdraws all rows.
-pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Done, Error> {
+pub(super) fn run<'a>(
+    scheduler: &'a Scheduler,
+    asking: Asking<'a>,
+) -> BoxFuture<'a, Result<Done, Error>> {
+    Box::pin(answer(scheduler, asking))
+}
+
+async fn answer(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Done, Error> {
     let Asking { task, pipeline, parameters, submission, bytes, metrics, trace } = asking;
     let (work, deadline) = (submission.work.clone(), submission.deadline);
     let began = Instant::now();

@@ -24,7 +24,7 @@ use crate::{
     },
     operation::{Asked, Operation as Asks},
 };
-use ::inference::{error::Error, task::Task};
+use ::inference::{boxed::BoxFuture, error::Error, task::Task};
 use choice::WantedModel;
 use frontend::http::{answer::Answer, parts::Parts};
 use inference::{Decode, Operation, infer};
@@ -35,7 +35,16 @@ const NO_GENERATION: &str = "muster does not generate text, so it has neither ch
      /v1/embeddings, /v1/classify, /v1/rerank and /v1/score";
 
 /// Answers a request.
-pub async fn answer(
+pub fn answer<'a>(
+    service: TextService<'a>,
+    asked: &'a Asked<'_>,
+    parts: &'a Parts,
+    body: &'a mut Incoming,
+) -> BoxFuture<'a, Answer> {
+    Box::pin(async move { operation(&service, asked, parts, body).await })
+}
+
+async fn operation(
     service: &TextService<'_>,
     asked: &Asked<'_>,
     parts: &Parts,

@@ -27,7 +27,7 @@ use frontend::{
         services::Services,
     },
 };
-use inference::error::Error;
+use inference::{boxed::BoxFuture, error::Error};
 pub use method::Method;
 
 /// KServe v2, gRPC's own health checks, and the list of services.
@@ -49,25 +49,31 @@ impl Services for KServeServices {
         method.facts()
     }
 
-    // An `async fn` would copy its parameters once more, which are large.
-    #[allow(clippy::manual_async_fn)]
     fn answer(
         &self,
         method: Method,
         context: Context,
         body: RecvStream,
     ) -> impl Future<Output = Result<Answered, Failure>> + Send {
-        async move {
-            match method {
-                Method::ModelInfer => infer::unary(&context, body).await,
-                Method::ModelStreamInfer => Ok(stream::start(context, body)),
-                Method::HealthWatch => Box::pin(health::watch(context, body)).await,
-                Method::Reflection => Ok(reflection::start(context, body)),
-                // Boxed: these rare calls would make the future of every inference larger.
-                _ => Ok(Answered::One(Box::pin(unary(method, &context, body)).await?, None)),
-            }
-        }
+        answer(method, context, body)
     }
+}
+
+fn answer(
+    method: Method,
+    context: Context,
+    body: RecvStream,
+) -> BoxFuture<'static, Result<Answered, Failure>> {
+    Box::pin(async move {
+        match method {
+            Method::ModelInfer => infer::unary(&context, body).await,
+            Method::ModelStreamInfer => Ok(stream::start(context, body)),
+            Method::HealthWatch => Box::pin(health::watch(context, body)).await,
+            Method::Reflection => Ok(reflection::start(context, body)),
+            // Boxed: these rare calls would make the future of every inference larger.
+            _ => Ok(Answered::One(Box::pin(unary(method, &context, body)).await?, None)),
+        }
+    })
 }
 
 /// The unary calls other than inference.

@@ -21,7 +21,7 @@ use frontend::http::{
     Service, address::RequestHead, answer::Answer, body::Segments, failed::Failed, parts::Parts,
     protocol::Protocol, respond, routes::Route,
 };
-use inference::{access::Need, error::Error};
+use inference::{access::Need, boxed::BoxFuture, error::Error};
 pub use operation::Operation;
 use telemetry::metrics::Protocol as Label;
 
@@ -55,6 +55,26 @@ impl Protocol for KServe {
         parts: &Parts,
         body: &mut Incoming,
     ) -> Answer {
+        answer(service, operation, parts, body).await
+    }
+
+    fn failure(
+        &self,
+        _: &Service,
+        _: Option<&Operation<'_>>,
+        failed: &Failed<'_>,
+    ) -> Response<Segments> {
+        respond::error(failed.error, failed.id, ErrorForm::Plain)
+    }
+}
+
+fn answer<'a>(
+    service: &'a Service,
+    operation: &'a Operation<'_>,
+    parts: &'a Parts,
+    body: &'a mut Incoming,
+) -> BoxFuture<'a, Answer> {
+    Box::pin(async move {
         match operation {
             Operation::Infer(model) => infer::infer(service, model, parts, body).await,
             Operation::Live => Ok(health::live(service)),
@@ -77,14 +97,5 @@ impl Protocol for KServe {
             Operation::Logging => settings::logging(service, parts, body).await,
             Operation::SharedMemory(path) => memory::answer(service, path, body).await,
         }
-    }
-
-    fn failure(
-        &self,
-        _: &Service,
-        _: Option<&Operation<'_>>,
-        failed: &Failed<'_>,
-    ) -> Response<Segments> {
-        respond::error(failed.error, failed.id, ErrorForm::Plain)
-    }
+    })
 }

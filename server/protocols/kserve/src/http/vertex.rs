@@ -36,6 +36,7 @@ use frontend::http::{
 };
 use inference::{
     access::{Category, Need},
+    boxed::BoxFuture,
     error::Error,
     grant::Grant,
     request::InferenceResponse,
@@ -203,20 +204,22 @@ fn health(port: &VertexAiPort, service: &Service) -> Response<Segments> {
 
 /// Inference on a model, or on the one that answers requests without a name. The content type gives the offset of
 /// binary tensors, in both directions.
-async fn infer(
-    port: &VertexAiPort,
-    service: &Service,
-    path: Option<&ModelPath<'_>>,
-    parts: &Parts,
-    body: &mut Incoming,
-) -> Answer {
-    let model = match path {
-        Some(path) => find(service, path, parts).await?,
-        None => invoked(port, service)?,
-    };
-    let content_type = text(&parts.headers, &CONTENT_TYPE).unwrap_or_default();
-    let codec = Predict { json_length: media::json_length(content_type)? };
-    inference(service, model, parts, body, codec, None).await
+fn infer<'a>(
+    port: &'a VertexAiPort,
+    service: &'a Service,
+    path: Option<&'a ModelPath<'_>>,
+    parts: &'a Parts,
+    body: &'a mut Incoming,
+) -> BoxFuture<'a, Answer> {
+    Box::pin(async move {
+        let model = match path {
+            Some(path) => find(service, path, parts).await?,
+            None => invoked(port, service)?,
+        };
+        let content_type = text(&parts.headers, &CONTENT_TYPE).unwrap_or_default();
+        let codec = Predict { json_length: media::json_length(content_type)? };
+        inference(service, model, parts, body, codec, None).await
+    })
 }
 
 /// The codec of inference on the platform.

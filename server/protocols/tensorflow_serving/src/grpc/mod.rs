@@ -17,7 +17,7 @@ use frontend::{
         services::Services,
     },
 };
-use inference::error::Error;
+use inference::{boxed::BoxFuture, error::Error};
 pub use method::Method;
 
 /// TensorFlow Serving's services.
@@ -39,24 +39,33 @@ impl Services for TensorFlowServices {
         method.facts()
     }
 
-    async fn answer(
+    fn answer(
         &self,
         method: Method,
         context: Context,
         body: RecvStream,
-    ) -> Result<Answered, Failure> {
+    ) -> impl Future<Output = Result<Answered, Failure>> + Send {
+        answer(method, context, body)
+    }
+}
+
+fn answer(
+    method: Method,
+    context: Context,
+    body: RecvStream,
+) -> BoxFuture<'static, Result<Answered, Failure>> {
+    Box::pin(async move {
         match method {
             Method::Predict | Method::Classify | Method::Regress | Method::MultiInference => {
                 predict::unary(method, &context, body).await
             }
-            // Boxed: these rare calls would make the future of every inference larger.
             Method::GetModelMetadata
             | Method::GetModelStatus
             | Method::HandleReloadConfigRequest => {
-                Ok(Answered::One(Box::pin(about(method, &context, body)).await?, None))
+                Ok(Answered::One(about(method, &context, body).await?, None))
             }
         }
-    }
+    })
 }
 
 /// The calls about models.
