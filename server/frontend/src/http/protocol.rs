@@ -12,8 +12,8 @@ use inference::{access::Need, error::Error};
 use telemetry::metrics::Protocol as Label;
 
 /// A family of clients over HTTP: its addresses, its answers, its errors. Knows no engine, and no other protocol. Its
-/// methods are called statically. What answers requests is a [`inference::boxed::BoxFuture`] that the protocol's own crate
-/// makes, so that the code of all protocols is not made once more for each port.
+/// methods are called statically. What answers requests is a [`inference::boxed::BoxFuture`] that the protocol's own
+/// crate makes, so that the code of all protocols is not made once more for each port.
 pub trait Protocol: Clone + Send + Sync + 'static {
     /// What a request asks for.
     type Operation<'a>: Send + Sync;
