@@ -27,10 +27,11 @@ pub(super) fn read(text: &str) -> Result<Objective, FormatError> {
     };
     let transform = match name {
         "binary" | "multiclassova" => Transform::Logistic { scale: scale()? },
-        "cross_entropy" => Transform::Logistic { scale: 1.0 },
+        // Until 2.3 they had shorter names in files.
+        "cross_entropy" | "xentropy" => Transform::Logistic { scale: 1.0 },
         "multiclass" => Transform::Softmax,
         "poisson" | "gamma" | "tweedie" => Transform::Exponential,
-        "cross_entropy_lambda" => Transform::LogOnePlusExponential,
+        "cross_entropy_lambda" | "xentlambda" => Transform::LogOnePlusExponential,
         "regression" if words.any(|it| it == "sqrt") => Transform::SignedSquare,
         "" | "custom" | "regression" | "regression_l1" | "huber" | "fair" | "quantile" | "mape"
         | "lambdarank" | "rank_xendcg" => Transform::Identity,
@@ -48,6 +49,9 @@ mod tests {
         let transform = |text| read(text).map(|it| it.transform);
         assert_eq!(transform("binary sigmoid:0.7"), Ok(Transform::Logistic { scale: 0.7 }));
         assert_eq!(transform("regression sqrt"), Ok(Transform::SignedSquare));
+        for (old, name) in [("xentropy", "cross_entropy"), ("xentlambda", "cross_entropy_lambda")] {
+            assert_eq!(transform(old), Ok(transform(name).unwrap()));
+        }
         assert_eq!(transform("regression"), Ok(Transform::Identity));
         assert_eq!(transform(""), Ok(Transform::Identity));
         for wrong in ["binary sigmoid:0", "binary sigmoid:x", "multiclassova sigmoid:NaN", "other"]

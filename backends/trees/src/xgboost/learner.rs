@@ -153,7 +153,8 @@ impl Learner {
         document.best_trees = best_trees.map(|it| it.saturating_mul(outputs).min(trees));
         if self.is_of_estimator || self.attributes.contains_key(ESTIMATOR) {
             let best = document.best_round.and_then(|it| document.rounds.get(it.checked_add(1)?));
-            document.best_trees = best.copied().or(document.best_trees);
+            // Where it counts the trees it knows better: old files do not say how many a round has.
+            document.best_trees = document.best_trees.or(best.copied());
         }
         if !self.categories.is_empty() {
             let remark = "categories have names in this file: texts are looked up among them, numbers are taken for codes";
@@ -247,6 +248,7 @@ mod tests {
         let best = "best_iteration";
         assert_eq!(best_of(true, &[best]), Some(4));
         assert_eq!(best_of(false, &[best, ESTIMATOR]), Some(4), "in a file that it saved");
+        assert_eq!(best_of(true, &[best, "best_ntree_limit"]), Some(2), "it counts the trees");
         assert_eq!(best_of(false, &[best]), None, "a Booster takes all");
         assert_eq!(best_of(true, &[]), None, "it did not stop early");
     }
