@@ -22,8 +22,7 @@ impl Made {
     /// # Errors
     /// [`BackendError::Load`] where none can be made: why, and what to do.
     pub(crate) fn of(path: &Path, precision: Precision) -> Result<Option<Made>, BackendError> {
-        let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
-        if !graphs::WEIGHTS.contains(&name) {
+        if !is_weights(path) {
             return match precision {
                 Precision::Fp32 => Ok(None),
                 Precision::Int8 => Err(BackendError::Load(format!(
@@ -82,6 +81,11 @@ impl Made {
         let is_incomplete = self.graph.is_incomplete();
         is_incomplete.then(|| self.graph.completed(folder).map_err(failed))
     }
+}
+
+/// Is it a file of weights alone, whose graph is made?
+pub(crate) fn is_weights(path: &Path) -> bool {
+    path.file_name().and_then(|it| it.to_str()).is_some_and(|it| graphs::WEIGHTS.contains(&it))
 }
 
 /// What decides what a graph that is made looks like, beside the weights at that path.

@@ -17,7 +17,7 @@ use crate::{
     cache::Cache,
     element, error,
     files::ModelFiles,
-    graph::{Graph, Made, described_by},
+    graph::{Graph, Made, described_by, is_weights},
     instance::OnnxInstance,
     library::Runtime,
     native::{Keeping, Kind, Port, Session},
@@ -186,6 +186,9 @@ impl Model for OnnxModel {
     }
 }
 
+/// Most bytes of a file that ONNX Runtime reads: a message of protobuf has no more.
+const MOST_BYTES: u64 = i32::MAX as u64;
+
 /// The file itself, or `model.onnx` in the folder.
 pub(crate) fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
     let path = match path.is_dir() {
@@ -194,6 +197,11 @@ pub(crate) fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
     };
     let problem = match fs::metadata(&path) {
         Ok(data) if data.len() == 0 => "the file is empty".to_owned(),
+        Ok(data) if MOST_BYTES < data.len() && !is_weights(&path) => format!(
+            "the file has {} bytes, and an ONNX model at most {MOST_BYTES}: keep its weights in a file beside it, as \
+             onnx.save(.., save_as_external_data=True) does",
+            data.len(),
+        ),
         Ok(_) => return Ok(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             "there is no such file".to_owned()

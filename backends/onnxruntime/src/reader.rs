@@ -32,6 +32,10 @@ impl<'a> Reader<'a> {
     pub(crate) fn field(&mut self, end: u64) -> io::Result<(u64, Held)> {
         let tag = self.varint()?;
         let number = tag >> 3;
+        // No message has such a field, and a file of nothing but zeros would be many.
+        if number == 0 {
+            return Err(malformed());
+        }
         let length = match tag & 7 {
             0 => return Ok((number, Held::Number(self.varint()?))),
             1 => 8,

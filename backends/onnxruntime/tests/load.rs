@@ -87,6 +87,20 @@ fn files_that_are_no_models_are_refused_by_name() {
 }
 
 #[test]
+fn a_file_larger_than_any_model_is_refused_before_it_is_read() {
+    let folder = Folder::new("muster-huge-model");
+    let huge = folder.file("model.onnx", b"\x08\x08");
+    fs::OpenOptions::new().write(true).open(&huge).unwrap().set_len(4 << 40).unwrap();
+    refused(
+        huge.clone(),
+        &["the file has 4398046511104 bytes, and an ONNX model at most 2147483647"],
+    );
+    let source = source(huge, &[]);
+    assert!(engine().foresee(&source).is_none());
+    assert!(engine().check(&source).is_err());
+}
+
+#[test]
 fn weights_that_are_missing_or_cut_are_refused() {
     let folder = Folder::new("muster-bad-weights");
     let model = fs::read(path("external/model.onnx")).unwrap();
