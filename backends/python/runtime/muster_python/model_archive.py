@@ -29,6 +29,9 @@ def open_archive(load, directory):
     path = load["file"]
     if not path.endswith(".mar"):
         return
+    # Before it is read to its end, which may be far.
+    if _MOST_BYTES < os.path.getsize(path) or not zipfile.is_zipfile(path):
+        raise ValueError(f"'{path}' is no archive of TorchServe, which is a zip file of {_MOST_BYTES} bytes at most")
     with open(path, "rb") as file:
         digest = hashlib.sha256()
         while part := file.read(_PART):

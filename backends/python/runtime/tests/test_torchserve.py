@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tempfile
 import unittest
 import zipfile
@@ -9,6 +10,7 @@ import zipfile
 import numpy as np
 
 from fake_server import Process, call
+from muster_python import model_archive
 
 # Answers as its body says, or what it was given.
 ECHO = """
@@ -280,6 +282,17 @@ class Loads(unittest.TestCase):
         wanted = {"requirements.txt": "no-such-package-here==1"}
         asked = archive(ECHO, manifest(requirementsFile="requirements.txt"), **wanted)
         self.assertIn("no-such-package-here==1", refused(asked))
+
+    def test_a_file_larger_than_any_archive_is_refused_before_it_is_read(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for begun, bytes in ((b"PK\3\4", 4 << 30), (archive(ECHO), 4 << 40)):
+                path = os.path.join(directory, "m.mar")
+                with open(path, "wb") as file:
+                    file.truncate(bytes - len(begun))
+                    file.seek(0, os.SEEK_END)
+                    file.write(begun)
+                with self.assertRaisesRegex(ValueError, "is no archive of TorchServe"):
+                    model_archive.open_archive({"file": path}, directory)
 
 
 if __name__ == "__main__":
