@@ -124,12 +124,12 @@ fn not_in_environment(source: &ModelSource, usual: Option<&Path>) -> Result<Path
 
 /// The path with the model's directory in the place of Triton's word for it, or below that directory.
 fn resolved(source: &ModelSource, path: &str) -> PathBuf {
-    let directory = source.directory.to_string_lossy();
-    // A name alone is one of PATH's.
-    match path.replace(MODEL_DIRECTORY, &directory) {
-        name if !name.contains('/') => {
-            in_path(&name).unwrap_or_else(|| source.directory.join(name))
+    match path {
+        it if it.contains(MODEL_DIRECTORY) => {
+            it.replace(MODEL_DIRECTORY, &source.directory.to_string_lossy()).into()
         }
+        // A name alone is one of PATH's.
+        name if !name.contains('/') => in_path(name).unwrap_or_else(|| source.directory.join(name)),
         path => source.directory.join(path),
     }
 }
@@ -197,6 +197,20 @@ mod tests {
         assert_eq!(found(dir, &[said], Some(&usual)), Ok(environment));
         let said = [said, ("python", "usual/python3")];
         assert_eq!(found(dir, &said, None), Ok(usual));
+    }
+
+    #[test]
+    fn the_word_for_a_models_directory_is_that_directory_also_where_the_repositorys_path_is_relative()
+     {
+        let source = source(Path::new("models/m"), &[]);
+        for (said, path) in [
+            ("$$TRITON_MODEL_DIRECTORY/env", "models/m/env"),
+            ("$$TRITON_MODEL_DIRECTORY", "models/m"),
+            ("up/env", "models/m/up/env"),
+            ("/opt/env", "/opt/env"),
+        ] {
+            assert_eq!(resolved(&source, said), Path::new(path));
+        }
     }
 
     #[test]
