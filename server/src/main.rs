@@ -30,6 +30,10 @@ use steps::Steps;
 use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+/// What Rust's own types take is not refused, as what native libraries take is.
+#[global_allocator]
+static HEAP: environment::OwnHeap = environment::OwnHeap;
+
 /// The exit code where the command line is wrong, as of most programs.
 const USAGE: u8 = 2;
 

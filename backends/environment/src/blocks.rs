@@ -3,13 +3,21 @@
 //! counts what it promises, and fails its load or its run.
 //!
 //! libtorch and TensorFlow take their tensors by `posix_memalign`, ONNX Runtime by C++'s `operator new`, which takes
-//! aligned blocks by `aligned_alloc`. A program may define both itself: the dynamic linker gives them to all libraries
-//! that are opened then. All else, and every smaller block, goes to the C library's own.
+//! aligned blocks by `aligned_alloc` and all others by `malloc`. A program may define the three itself: the dynamic
+//! linker gives them to all libraries that are opened then. All else goes to the C library's own.
+//!
+//! Rust's own types would take by `malloc`, too, and end the process where they are refused. A program that has blocks
+//! refused keeps them apart: its global allocator is [`crate::OwnHeap`].
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    cell::Cell,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
+
+use crate::heap::give_back_memory;
 
 /// A block of so many bytes or more is asked about. To ask takes some 20 µs, and to write to so many some 10 ms.
 const LARGE: usize = 32 << 20;
@@ -18,6 +26,18 @@ const LARGE: usize = 32 << 20;
 /// round makes takes all there is in blocks of which none is large. What Rust's own types take by such a function is
 /// smaller yet, and is never refused.
 const SMALL: usize = 64 << 10;
+
+/// Smaller ones yet, by `malloc` alone, are asked about together, whenever a thread has taken so many bytes of them: a
+/// tensor of texts is a block for each.
+const TINY_TOGETHER: usize = 1 << 20;
+
+/// What the C library takes for the smallest block. Its bytes are a multiple of half of it.
+const SMALLEST: usize = 32;
+
+thread_local! {
+    /// Bytes of such blocks that this thread has taken since it was last asked.
+    static TINY: Cell<usize> = const { Cell::new(0) };
+}
 
 /// So much has to be left beside a block that is not large.
 const KEPT: usize = 16 << 20;
@@ -46,6 +66,15 @@ fn is_refused(bytes: usize) -> bool {
     if bytes < LARGE && UNASKED.fetch_update(Relaxed, Relaxed, take).is_ok() {
         return false;
     }
+    // What was freed and is kept is of use to others: it counts as taken until then.
+    lacks(bytes) && {
+        give_back_memory();
+        lacks(bytes)
+    }
+}
+
+/// Is less left than such a block takes?
+fn lacks(bytes: usize) -> bool {
     let Some(left) = LEFT.get().and_then(|left| left()) else { return false };
     let rest = usize::try_from(left).unwrap_or(usize::MAX).checked_sub(bytes);
     // Half of it: what was given and has not been written to is left yet.
@@ -55,6 +84,18 @@ fn is_refused(bytes: usize) -> bool {
     rest.is_none_or(|it| it < kept)
 }
 
+/// The same of a block by `malloc`, of any size.
+fn is_refused_by_malloc(bytes: usize) -> bool {
+    if SMALL <= bytes {
+        return is_refused(bytes);
+    }
+    let taken = bytes + size_of::<usize>();
+    let together = TINY.get() + taken.next_multiple_of(SMALLEST / 2).max(SMALLEST);
+    // None, before it is asked: whoever answers may take some.
+    TINY.set(if together < TINY_TOGETHER { together } else { 0 });
+    TINY_TOGETHER <= together && is_refused(together)
+}
+
 #[cfg(target_env = "gnu")]
 mod of_the_c_library {
     use std::{
@@ -62,7 +103,23 @@ mod of_the_c_library {
         ptr::null_mut,
     };
 
-    use super::is_refused;
+    use super::{is_refused, is_refused_by_malloc};
+    use crate::own_heap::plain;
+
+    /// As C has it: null and `errno` where there is none.
+    #[unsafe(no_mangle)]
+    extern "C" fn malloc(bytes: usize) -> *mut c_void {
+        if is_refused_by_malloc(bytes) {
+            return refuse(libc::ENOMEM);
+        }
+        plain(bytes)
+    }
+
+    fn refuse(fault: c_int) -> *mut c_void {
+        // SAFETY: the place of this thread's own number.
+        unsafe { *libc::__errno_location() = fault };
+        null_mut()
+    }
 
     /// As POSIX has it: `alignment` is a power of two and a multiple of a pointer's size.
     ///
@@ -99,9 +156,7 @@ mod of_the_c_library {
             // SAFETY: the alignment is a power of two. What it gives is freed by `free`, as C has it.
             true => return unsafe { libc::memalign(alignment, bytes) },
         };
-        // SAFETY: the place of this thread's own number.
-        unsafe { *libc::__errno_location() = fault };
-        null_mut()
+        refuse(fault)
     }
 }
 
@@ -118,7 +173,12 @@ mod tests {
 
     unsafe extern "C" {
         fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void;
+        fn malloc(bytes: usize) -> *mut c_void;
     }
+
+    /// What the tests take themselves is never refused.
+    #[global_allocator]
+    static HEAP: crate::own_heap::OwnHeap = crate::own_heap::OwnHeap;
 
     /// What this process is said to have left. The tests share it.
     static SAID: AtomicU64 = AtomicU64::new(100 << 20);
@@ -150,6 +210,28 @@ mod tests {
         assert!(given < 5, "{given} blocks of an eighth each");
         SAID.store(100 << 20, Relaxed);
         assert!((0..40).all(|_| ask()));
+    }
+
+    #[test]
+    fn tiny_blocks_are_refused_once_too_little_is_left_for_all_of_them_and_rust_is_given_its_own() {
+        let _turn = turn();
+        let ask = || {
+            // SAFETY: what was given is freed once.
+            let block = unsafe { malloc(21) };
+            let is_given = !block.is_null();
+            // SAFETY: as above.
+            unsafe { libc::free(block) };
+            is_given
+        };
+        let of_32_mib = LARGE / SMALLEST;
+        assert!((0..2 * of_32_mib).all(|_| ask()));
+        SAID.store(KEPT as u64 - 1, Relaxed);
+        let given = (0..2 * of_32_mib).take_while(|_| ask()).count();
+        assert!(given < of_32_mib, "{given} blocks");
+        let own: Vec<Box<[u8; 21]>> = (0..of_32_mib / 8).map(|_| Box::new([1; 21])).collect();
+        assert_eq!(own.len(), of_32_mib / 8);
+        // SAFETY: nothing was given.
+        assert!(unsafe { malloc(SMALL) }.is_null());
     }
 
     #[test]

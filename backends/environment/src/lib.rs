@@ -6,11 +6,13 @@
 mod blocks;
 mod heap;
 mod idle_signals;
+mod own_heap;
 mod quotients;
 
 pub use blocks::refuse_blocks_beyond;
 pub use heap::{OWN_PAGES, give_back_memory, keep_large_blocks_apart};
 pub use idle_signals::{IDLE_SIGNALS, ignore_idle_signals, real_time_signals};
+pub use own_heap::OwnHeap;
 pub use quotients::wrap_quotients;
 
 /// Sets a variable that is not set, while there is no second thread; else does nothing. To be called first thing in

@@ -66,6 +66,11 @@ save("expanded.onnx",
      [h.make_node("Expand", ["x", "shape"], ["many"]), h.make_node("ReduceSum", ["many"], ["y"], keepdims=0)],
      [value("x", [1]), value("shape", [1], T.INT64)], [value("y", [])])
 
+# As many copies of a text as a request says, and how many these are.
+save("repeated.onnx",
+     [h.make_node("Tile", ["x", "count"], ["many"]), h.make_node("Shape", ["many"], ["y"])],
+     [value("x", ["rows"], T.STRING), value("count", [1], T.INT64)], [value("y", [1], T.INT64)])
+
 save("matmul.onnx", [h.make_node("MatMul", ["a", "b"], ["c"])],
      [value("a", ["m", "k"]), value("b", ["k", "n"])], [value("c", ["m", "n"])])
 
