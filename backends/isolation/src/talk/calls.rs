@@ -7,11 +7,15 @@ use std::{
     time::Instant,
 };
 
-use backend::{Call, CallAnswer, CallCode, CallError, NotSent, PartSender};
+use backend::{Call, CallAnswer, CallCode, CallError, MOST_PARTS, NotSent, PartSender};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::message::{CallId, Value};
 use crate::{frame::Garbage, launch::Worker, mailbox::HearsEnd};
+
+/// The worker is told of so many parts that were read at once. Each time costs both processes a wake; one that waits with
+/// fewer asks for it.
+const TOLD_PARTS: u32 = (MOST_PARTS / 2) as u32;
 
 /// What the threads that have to do with a talk share.
 pub(crate) struct Shared {
@@ -54,6 +58,10 @@ pub(super) enum Ends {
 struct OpenCall {
     /// `None`: the run itself answers it, or its answer has ended.
     parts: Option<PartSender>,
+    /// Parts that were read, of which the worker has not been told.
+    taken: u32,
+    /// Does the worker wait for the next one to be read?
+    is_full: bool,
     leads: Leads,
     /// Was its run answered?
     has_begun: bool,
@@ -106,12 +114,13 @@ impl Shared {
             let id = (run, index as u32);
             let lineage = call.about.map(|it| it.lineage.clone()).unwrap_or_default();
             let (parts, leads) = (call.parts.cloned(), Leads { lineage, deadline });
-            self.state().calls.insert(id, OpenCall { parts, leads, has_begun: false });
+            let open = OpenCall { parts, taken: 0, is_full: false, leads, has_begun: false };
+            self.state().calls.insert(id, open);
             let Some(parts) = call.parts else { continue };
             let weak = Arc::downgrade(self);
-            parts.on_taken(move || note(&weak, id, |it| it.taken = it.taken.saturating_add(1)));
+            parts.on_taken(move || note(&weak, |state| state.takes(id)));
             let weak = Arc::downgrade(self);
-            parts.on_left(move || note(&weak, id, |it| it.has_left = true));
+            parts.on_left(move || note(&weak, |state| state.leaves(id)));
         }
     }
 
@@ -158,6 +167,15 @@ impl Shared {
                 parts.end(Err(error));
             }
         }
+    }
+
+    /// The worker waits for parts of that call to be read, and is told at once of those that were. Called by the thread
+    /// of the talk, which looks for notes before it sleeps.
+    pub(super) fn is_full(&self, id: CallId) {
+        let mut state = self.state();
+        let Some(call) = state.calls.get_mut(&id) else { return };
+        call.is_full = true;
+        state.tell(id);
     }
 
     /// Where the parts of that call's answer go. `None` where it has ended.
@@ -271,19 +289,47 @@ impl HearsEnd for Shared {
 }
 
 impl State {
+    /// A part of that call was read. Is the worker to be told now?
+    fn takes(&mut self, id: CallId) -> bool {
+        let Some(call) = self.calls.get_mut(&id).filter(|it| it.parts.is_some()) else {
+            return false;
+        };
+        call.taken += 1;
+        self.tell(id)
+    }
+
+    /// Notes the parts that were read, where the worker is to be told of them now.
+    fn tell(&mut self, id: CallId) -> bool {
+        let Some(call) = self.calls.get_mut(&id) else { return false };
+        let least = if call.is_full { 1 } else { TOLD_PARTS };
+        if call.taken < least {
+            return false;
+        }
+        call.is_full = false;
+        self.notes.entry(id).or_default().taken += std::mem::take(&mut call.taken);
+        true
+    }
+
+    /// Nobody waits for that call any more. Is the worker to be told?
+    fn leaves(&mut self, id: CallId) -> bool {
+        let is_open = self.calls.get(&id).is_some_and(|it| it.parts.is_some());
+        if is_open {
+            self.notes.entry(id).or_default().has_left = true;
+        }
+        is_open
+    }
+
     fn forget(&mut self, id: CallId) -> Option<OpenCall> {
         self.notes.remove(&id);
         self.calls.remove(&id)
     }
 }
 
-/// Something has come of that call, which the worker is to be told while the call is open.
-fn note(shared: &Weak<Shared>, id: CallId, what: impl FnOnce(&mut Note)) {
+/// Something has come of a call. Rings where `what` says that the worker is to be told.
+fn note(shared: &Weak<Shared>, what: impl FnOnce(&mut State) -> bool) {
     let Some(shared) = shared.upgrade() else { return };
-    let mut state = shared.state();
-    if state.calls.get(&id).is_some_and(|it| it.parts.is_some()) {
-        what(state.notes.entry(id).or_default());
-        drop(state);
+    let is_told = what(&mut shared.state());
+    if is_told {
         shared.ring();
     }
 }

@@ -35,6 +35,8 @@ pub(super) enum FromWorker<'a> {
     },
     /// The end of the answer to a call.
     End { call: CallId, error: Option<CallError> },
+    /// The worker waits until a part of that answer is read. It has sent too few for the server to say so by itself.
+    Full { call: CallId },
     /// That call has sent its last part, and its request is to be run once more.
     Again { call: CallId },
     /// A request to another model.

@@ -192,6 +192,7 @@ impl Side {
                 }
             }
             FromWorker::End { call, error } => self.shared.end(call, Ends::Answer(error)),
+            FromWorker::Full { call } => self.shared.is_full(call),
             FromWorker::Again { call } => self.shared.end(call, Ends::Run),
             FromWorker::Infer(ask) => self.asks.infer(*ask, behind, outbox)?,
             FromWorker::Cancel { ask } => self.asks.cancel(ask),

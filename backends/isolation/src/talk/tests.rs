@@ -102,6 +102,7 @@ fn parts_come_in_their_order_and_the_worker_is_told_which_were_read() {
     let mut answer = begin(&talk, 3);
     theirs.part([3, 0], 7);
     assert_eq!(next(&mut answer), Ok(Some(vec![7])));
+    theirs.say(&json!({ "Full": { "call": [3, 0] } }), &[]);
     assert_eq!(theirs.hear().0, json!({ "Taken": { "call": [3, 0], "parts": 1 } }));
     has_begun(&talk, 3);
     theirs.part([3, 0], 8);
@@ -109,6 +110,26 @@ fn parts_come_in_their_order_and_the_worker_is_told_which_were_read() {
     theirs.part([3, 0], 9);
     assert_eq!(next(&mut answer), Ok(Some(vec![8])));
     assert_eq!(next(&mut answer), Ok(None));
+}
+
+#[test]
+fn a_worker_is_told_of_several_parts_at_once_and_of_the_next_where_it_waits_for_that() {
+    let (talk, mut theirs) = start(HostHandle::default());
+    let mut answer = begin(&talk, 0);
+    let told = |parts: usize| json!({ "Taken": { "call": [0, 0], "parts": parts } });
+    let half = MOST_PARTS / 2;
+    (0..MOST_PARTS).for_each(|_| theirs.part([0, 0], 1));
+    (0..MOST_PARTS - 1).for_each(|_| assert_eq!(next(&mut answer), Ok(Some(vec![1]))));
+    assert_eq!(theirs.hear().0, told(half));
+    theirs.say(&json!({ "Full": { "call": [0, 0] } }), &[]);
+    assert_eq!(theirs.hear().0, told(half - 1));
+    // Nothing was read that it does not know of: it is told of the next one, and not of the one behind that.
+    theirs.say(&json!({ "Full": { "call": [0, 0] } }), &[]);
+    (0..half).for_each(|_| theirs.part([0, 0], 2));
+    assert_eq!(next(&mut answer), Ok(Some(vec![1])));
+    assert_eq!(theirs.hear().0, told(1));
+    (0..half).for_each(|_| assert_eq!(next(&mut answer), Ok(Some(vec![2]))));
+    assert_eq!(theirs.hear().0, told(half));
 }
 
 #[test]

@@ -8,8 +8,10 @@ from the first time on that an answer is to come; it never waits for anybody who
 import collections
 import contextlib
 import contextvars
+import io
 import itertools
 import queue
+import select
 import socket
 import struct
 import threading
@@ -23,6 +25,9 @@ _HEAD = struct.Struct("<II")
 # Parts of a call that its client has not read, and their bytes; a single part may be larger. The server's bounds.
 _MOST_PARTS = 16
 _MOST_BYTES = 1 << 20
+
+# The server says by itself that parts were read once there are so many. Whoever waits with fewer asks for it.
+_TOLD_PARTS = _MOST_PARTS // 2
 
 # Frames that are shorter are sent in one piece.
 _SHORT = 64 << 10
@@ -210,7 +215,7 @@ class Talk:
 
     def _listen(self):
         """Reads until the server says no more."""
-        stream = self._stream.makefile("rb", buffering=_SHORT)
+        stream = io.BufferedReader(_Waiting(self._stream), _SHORT)
         try:
             while True:
                 json, length = _HEAD.unpack(_exactly(stream, _HEAD.size))
@@ -291,6 +296,8 @@ class Stream:
         # Guards what follows.
         self._room = threading.Condition()
         self._unread, self._bytes = collections.deque(), 0
+        # How often the server has said that parts were read.
+        self._told = 0
         self.has_sent = self.has_ended = self.has_left = False
 
     def send(self, tensors, parameters, is_last=False):
@@ -301,11 +308,10 @@ class Stream:
         said, segments = pack(tensors)
         length = sum(map(len, segments))
         with self._order:
+            self._wait_for_room(length)
             with self._room:
                 if self.has_ended:
                     return False
-                while self._is_full(length) and not self.has_left:
-                    self._room.wait()
                 is_heard = not self.has_left
                 if is_heard:
                     self._unread.append(length)
@@ -350,6 +356,24 @@ class Stream:
         if not self.has_ended:
             self._talk._dropped.put((self, error))
 
+    def _wait_for_room(self, length):
+        """Blocks while the client has not read enough. For whoever sends next."""
+        while True:
+            with self._room:
+                while self._must_wait(length) and _TOLD_PARTS <= len(self._unread):
+                    self._room.wait()
+                if not self._must_wait(length):
+                    return
+                told = self._told
+            # Nobody who holds the lock writes: the reader of the talk takes it.
+            self._talk._send({"Full": {"call": self.call}})
+            with self._room:
+                while self._must_wait(length) and self._told == told:
+                    self._room.wait()
+
+    def _must_wait(self, length):
+        return self._is_full(length) and not self.has_left and not self.has_ended
+
     def _is_full(self, length):
         is_full = _MOST_PARTS <= len(self._unread) or _MOST_BYTES < self._bytes + length
         return is_full and bool(self._unread)
@@ -358,6 +382,7 @@ class Stream:
         with self._room:
             for _ in range(min(parts, len(self._unread))):
                 self._bytes -= self._unread.popleft()
+            self._told += 1
             self._room.notify_all()
 
     def _leave(self):
@@ -470,6 +495,21 @@ class Answers:
 def _wake(waiter):
     if not waiter.done():
         waiter.set_result(None)
+
+
+class _Waiting(io.RawIOBase):
+    """Reads what has come. Whoever sleeps in `recv` is woken as the other side reads, too: this one is not."""
+
+    def __init__(self, stream):
+        self._stream, self._has_come = stream, select.poll()
+        self._has_come.register(stream, select.POLLIN)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self._has_come.poll()
+        return self._stream.recv_into(buffer)
 
 
 def _exactly(stream, length):

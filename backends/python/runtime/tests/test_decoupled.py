@@ -133,6 +133,25 @@ sender.send(flags=FINAL)
         self.hears(lane, 17, None)
         self.assertEqual(lane.finish(), [{}])
 
+    def test_whoever_waits_with_few_large_parts_asks_to_be_told_which_were_read(self):
+        body = """
+large = np.zeros((1, 100_000), np.float32)
+for it in range(4):
+    sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("y", large)]))
+    print(f"sent {it}.", flush=True)
+sender.send(flags=FINAL)
+"""
+        process, lane = self.begin(model(body))
+        said = [lane.talk.receive()[:2] for _ in range(3)]
+        self.assertEqual([it[0] for it in said], ["Part", "Part", "Full"])
+        process.wait_for_log("sent 1.")
+        self.assertNotIn("sent 2.", process.log())
+        lane.talk.send("Taken", call=[0, 0], parts=1)
+        self.assertEqual([lane.talk.receive()[0] for _ in range(2)], ["Part", "Full"])
+        lane.talk.send("Taken", call=[0, 0], parts=2)
+        self.assertEqual([lane.talk.receive()[0] for _ in range(2)], ["Part", "End"])
+        self.assertEqual(lane.finish(), [{}])
+
     def test_a_client_that_leaves_is_told_to_the_model_which_may_go_on(self):
         body = """
 sender.send(answer(0))
