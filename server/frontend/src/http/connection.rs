@@ -248,11 +248,15 @@ where
                 progress.stay();
             }
             if let Some(opening) = response.extensions_mut().remove::<Opening>() {
+                watched.keep_little_unsent();
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
             }
-            // Its chunks came with HTTP/1.1, too.
-            if response.body().is_coming() && parts.version == Version::HTTP_11 {
-                response.body_mut().keep_while_coming(progress.in_parts());
+            if response.body().is_coming() {
+                watched.keep_little_unsent();
+                // Its chunks came with HTTP/1.1, too.
+                if parts.version == Version::HTTP_11 {
+                    response.body_mut().keep_while_coming(progress.in_parts());
+                }
             }
             let marks = &front.service.marks;
             Ok::<_, Departed>(marks.put(&parts, response, || progress.since_head()))

@@ -40,6 +40,10 @@ pub const BETWEEN_CHUNKS: &[u8] = b"0";
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// The kernel takes bytes of an answer in parts while so many are not under way. It would hold megabytes for each peer
+/// that reads slowly, and all models would wait while parts for them are made.
+const MOST_UNSENT: u32 = 32 << 10;
+
 /// A TCP connection that is watched.
 pub struct SharedStream {
     /// Reads know from a short read that no more is there, and spare a call of the system.
@@ -120,6 +124,19 @@ impl WatchedStream {
                 written => written,
             },
             WatchedStream::Tls(stream) => stream.try_write(bytes).await,
+        }
+    }
+
+    /// From now on the kernel keeps little of what the peer has no room for.
+    pub fn keep_little_unsent(&self) {
+        let kept = match self {
+            WatchedStream::Plain(stream) => {
+                SockRef::from((**stream).as_ref()).set_tcp_notsent_lowat(MOST_UNSENT)
+            }
+            WatchedStream::Tls(stream) => stream.keep_unsent(MOST_UNSENT),
+        };
+        if let Err(error) = kept {
+            tracing::debug!(%error, "cannot set TCP_NOTSENT_LOWAT");
         }
     }
 
@@ -236,5 +253,25 @@ mod tests {
             read = client.read_exact(&mut asked) => drop(read.unwrap()),
         }
         assert_eq!(asked, BEFORE_A_REPLY);
+    }
+
+    #[tokio::test]
+    async fn the_kernel_takes_little_of_an_answer_in_parts_that_its_peer_does_not_read() {
+        for is_bounded in [false, true] {
+            let (client, watched, mut shared) = pair().await;
+            if is_bounded {
+                watched.keep_little_unsent();
+            }
+            let (part, mut taken) = ([0; 4096], 0);
+            while let Ok(written) =
+                tokio::time::timeout(Duration::from_millis(50), shared.write(&part)).await
+            {
+                taken += written.unwrap();
+            }
+            // What the peer's kernel takes is its own choice.
+            let unread = rustix::io::ioctl_fionread(&client).unwrap();
+            let unsent = taken as u64 - unread;
+            assert_eq!(unsent <= u64::from(2 * MOST_UNSENT), is_bounded, "{unsent} bytes");
+        }
     }
 }

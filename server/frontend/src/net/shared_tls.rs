@@ -10,6 +10,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use socket2::SockRef;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
@@ -65,6 +66,14 @@ impl SharedTls {
     /// Has the peer sent its last byte, whether or not all are read?
     pub(super) fn is_read_closed(&self) -> bool {
         is_read_closed(self.stream().get_ref().0)
+    }
+
+    /// From now on the kernel keeps at most about so many bytes that the peer has no room for.
+    ///
+    /// # Errors
+    /// Where the system refuses it.
+    pub(super) fn keep_unsent(&self, most: u32) -> io::Result<()> {
+        SockRef::from(self.stream().get_ref().0).set_tcp_notsent_lowat(most)
     }
 
     /// Has the connection ended?
