@@ -170,6 +170,7 @@ impl App {
             bytes: budget.clone(),
             metrics: metrics.clone(),
             request_timeout: config.scheduling.request_timeout,
+            rest: protocols::tensorflow_inside(),
         });
         let parts = Parts {
             config: &config,
@@ -221,7 +222,13 @@ impl App {
         };
         let service = Service::new(serving.clone(), settings, listener);
         let service = service.capturing(observers.capture.clone());
-        let sagemaker = settings::sagemaker(&config, &observers, facade, cpus);
+        let model_ports = [
+            (["http", "sagemaker"], config.tls.is_none()),
+            (["tfs-grpc", "grpc"], config.grpc.tls.is_none()),
+        ];
+        let model_ports = model_ports
+            .map(|(services, is_plain)| is_plain.then(|| ports::port_of(&listeners, services))?);
+        let sagemaker = settings::sagemaker(&config, &observers, facade, cpus, model_ports);
         if let Some(runner) = runner.flatten() {
             let patience = config.lifecycle.patience();
             runner.start(service.clone(), sagemaker.clone(), patience)?;

@@ -27,6 +27,13 @@ mod observability; // lines of metrics on standard output, captured data
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 #[cfg(feature = "tensorflow")]
 mod savedmodel_hosted; // which SavedModels of a hosting platform's folder serve, and in which versions
+#[cfg(all(
+    feature = "isolation",
+    feature = "python",
+    feature = "tensorflow",
+    feature = "tensorflow_serving"
+))]
+mod script_handlers; // scripts with handlers around a SavedModel
 #[cfg(all(feature = "isolation", feature = "python"))]
 mod script_packages; // the packages that they ask for
 #[cfg(all(feature = "isolation", feature = "python"))]

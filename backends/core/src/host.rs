@@ -51,6 +51,9 @@ pub struct Ask {
     pub id: Option<Arc<str>>,
     /// Inputs in the shapes that clients send.
     pub inputs: Vec<NamedTensor>,
+    /// The method of TensorFlow Serving's REST whose body the only input is; the only output is the body of its answer.
+    /// `None` where inputs and outputs are those of the model.
+    pub rest: Option<Arc<str>>,
     /// Wanted outputs; all of them where there are none.
     pub outputs: Vec<Arc<str>>,
     /// Parameters.

@@ -41,6 +41,7 @@ const MODULES: &[(&str, &str)] = modules![
     "muster_python/estimator_ports.py" => "muster_python.estimator_ports",
     "muster_python/faults.py" => "muster_python.faults",
     "muster_python/frames.py" => "muster_python.frames",
+    "muster_python/handlers.py" => "muster_python.handlers",
     "muster_python/kept.py" => "muster_python.kept",
     "muster_python/lane.py" => "muster_python.lane",
     "muster_python/mailbox.py" => "muster_python.mailbox",

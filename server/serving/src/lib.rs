@@ -25,11 +25,11 @@ pub mod state;
 pub mod validate;
 
 pub use config::{
-    model::{LAYOUT, SCRIPT, TF_SERVING},
+    model::{AROUND, BEHIND, LAYOUT, SCRIPT, TF_SERVING},
     raw,
 };
 pub use control::{Control, EndpointLoad, EndpointModel, LoadOverride, MultiModel, OnDemand};
-pub use host::{HostParts, Hosts};
+pub use host::{HostParts, Hosts, Rest, RestRequest};
 pub use infer::stream::Responses;
 pub use made_tensors::request_of_zeros;
 pub use manager::{ModelManager, Snapshot};

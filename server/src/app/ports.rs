@@ -37,6 +37,12 @@ pub(super) fn open(listeners: &Listeners) -> Result<Vec<(&'static str, TcpListen
     Ok(open)
 }
 
+/// The port of the first open service among these.
+pub(super) fn port_of(open: &[(&'static str, TcpListener)], services: [&str; 2]) -> Option<u16> {
+    let (_, listener) = open.iter().find(|(service, _)| services.contains(service))?;
+    listener.local_addr().ok().map(|it| it.port())
+}
+
 fn is_taken(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrInUse
 }

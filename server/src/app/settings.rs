@@ -54,6 +54,7 @@ pub(super) fn sagemaker(
     observers: &Observers,
     facade: Option<Arc<Facade>>,
     cpus: NonZeroUsize,
+    model_ports: [Option<u16>; 2],
 ) -> SageMaker {
     SageMaker {
         answers: config.hosting,
@@ -68,6 +69,7 @@ pub(super) fn sagemaker(
         websocket: config.clients.websocket,
         cpus,
         facade,
+        model_ports,
     }
 }
 

@@ -58,6 +58,11 @@ pub fn http(
     (vertex_ai, (KServe, (texts, (sagemaker, (tensorflow, rest)))))
 }
 
+/// What reads and writes bodies of TensorFlow Serving's REST for code of models; `None` where it was left out.
+pub fn tensorflow_inside() -> Option<Arc<dyn serving::Rest>> {
+    tensorflow::inside()
+}
+
 /// Those of all gRPC ports.
 pub fn grpc() -> Grpc {
     (KServeServices, (tensorflow::SERVICES, ()))

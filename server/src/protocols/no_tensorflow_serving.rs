@@ -11,5 +11,10 @@ pub type Services = ();
 /// No method.
 pub const SERVICES: Services = ();
 
+/// No bodies.
+pub fn inside() -> Option<Arc<dyn serving::Rest>> {
+    None
+}
+
 /// No address.
 pub fn rest(_: Option<Arc<str>>) {}

@@ -112,6 +112,7 @@ impl Asks {
             version: asked.version,
             id: Some(asked.id).filter(|it| !it.is_empty()).map(Into::into),
             inputs,
+            rest: asked.rest.map(Into::into),
             outputs: asked.outputs.into_iter().map(Into::into).collect(),
             parameters: parameters(asked.parameters),
             sequence: asked.correlation.map(|it| (it, place)),

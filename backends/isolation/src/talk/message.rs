@@ -82,6 +82,7 @@ pub(super) struct SaidAsk<'a> {
     pub(super) outputs: Vec<String>,
     #[serde(borrow)]
     pub(super) inputs: Vec<SaidTensor<'a>>,
+    pub(super) rest: Option<String>,
     #[serde(default)]
     pub(super) decoupled: bool,
 }

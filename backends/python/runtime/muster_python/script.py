@@ -31,7 +31,7 @@ _ARGUMENTS = {
 _BODY = "body"
 
 # Tells the server that bodies go through as they are.
-_NOTE = "muster_script"
+NOTE = ["muster_script", _BODY]
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -45,22 +45,22 @@ _OF_HEADERS = {
 
 def load(load):
     """Imports the script and looks at its functions."""
-    code = os.path.dirname(load["file"])
-    script_toolkit.offer()
-    library = os.path.join(code, "lib")
-    module = import_model(load, first=[code] + ([library] if os.path.isdir(library) else []))
+    module = imported(load)
     functions = {name: _function(module, name) for name in _ARGUMENTS if hasattr(module, name)}
-    if any(hasattr(module, it) for it in ("handler", "input_handler", "output_handler")) and not functions:
-        raise TypeError(
-            "the script has handlers of TensorFlow Serving's image (handler, input_handler, output_handler), which are "
-            "not supported yet: define model_fn, input_fn, predict_fn and output_fn"
-        )
     others = [it for it in ("input_fn", "predict_fn", "output_fn") if it in functions]
     if "transform_fn" in functions and others:
         raise TypeError(
             f"the script defines transform_fn, which does what {', '.join(others)} do: define one or the other"
         )
     return Model(functions, load)
+
+
+def imported(load):
+    """The module of the script. What lies beside it goes before all else."""
+    code = os.path.dirname(load["file"])
+    script_toolkit.offer()
+    library = os.path.join(code, "lib")
+    return import_model(load, first=[code] + ([library] if os.path.isdir(library) else []))
 
 
 class _Function(NamedTuple):
@@ -90,8 +90,8 @@ class Model:
     def __init__(self, functions, load):
         self._functions, self._load = functions, load
         self.loaded = {
-            "completed": self._completed() if load["auto_complete"] else None,
-            "notes": [[_NOTE, _BODY]],
+            "completed": completed(load) if load["auto_complete"] else None,
+            "notes": [NOTE],
             # A script may return a generator at any time.
             "streams": True,
         }
@@ -100,11 +100,13 @@ class Model:
         """One more model, made by the script."""
         return Instance(self._functions, self._load, info["device"])
 
-    def _completed(self):
-        config = ModelConfig(json.dumps(given_config(self._load)))
-        config.add_input({"name": _BODY, "data_type": BYTES.config, "dims": [1]})
-        config.add_output({"name": _BODY, "data_type": BYTES.config, "dims": [1]})
-        return json.dumps(config.as_dict())
+
+def completed(load):
+    """The configuration of a model that takes a body and gives one."""
+    config = ModelConfig(json.dumps(given_config(load)))
+    config.add_input({"name": _BODY, "data_type": BYTES.config, "dims": [1]})
+    config.add_output({"name": _BODY, "data_type": BYTES.config, "dims": [1]})
+    return json.dumps(config.as_dict())
 
 
 class Instance:
@@ -170,7 +172,7 @@ class Instance:
             if faults.is_out_of_memory(error):
                 raise RunFailed(faults.describe(error)) from error
             return self._refusal(error)
-        return _answered(body, content_type, *_said(context))
+        return answered(body, content_type, *_said(context))
 
     def _pieces(self, result):
         """The pieces of a body that the script gives one by one. `None` where it gives all of it."""
@@ -186,11 +188,11 @@ class Instance:
                 first = True
                 for piece in pieces:
                     body = self._body(piece)
-                    yield _answered(body, content_type, *_said(context)) if first else Answer(_outputs(body))
+                    yield answered(body, content_type, *_said(context)) if first else Answer(_outputs(body))
                     first = False
 
-        if not call.send_each(answers(), _text):
-            return _answered(b"", content_type, *_said(context))
+        if not call.send_each(answers(), text_of):
+            return answered(b"", content_type, *_said(context))
         call.end()
         return None
 
@@ -201,8 +203,7 @@ class Instance:
         accept = headers.get("Accept")
         if not accept or accept.strip() == script_codecs.ANY:
             accept = self._accept
-        body = call.inputs[0].array().item() if call.inputs else b""
-        data = script_codecs.text_of(body, content_type)
+        data = script_codecs.text_of(body_of(call), content_type)
         if "transform_fn" in self._functions:
             result = self._call("transform_fn", context, self._model, data, content_type, accept)
         else:
@@ -240,30 +241,38 @@ class Instance:
         return self._waiter.value(function.call(*arguments))
 
     def _body(self, result):
-        """What a script returns as the bytes of a body."""
-        if isinstance(result, str):
-            return result.encode("utf-8")
-        if isinstance(result, (bytes, bytearray, memoryview)):
-            return bytes(result)
+        """What a script returns as the bytes of a body: at once or piece by piece."""
         if inspect.isgenerator(result):
             return b"".join(self._body(it) for it in result)
         if inspect.isasyncgen(result):
             return b"".join(self._body(it) for it in self._waiter.value(_collected(result)))
-        raise TypeError(
-            f"the script returned {type(result)}, expected str, bytes, or a tuple of one and its content type"
-        )
+        return bytes_of(result)
 
     def _refusal(self, error):
         """What the client is told of an exception."""
         status = _status(error)
         if status is not None:
-            return _answered(faults.readable(str(error.message)).encode(), _TEXT, status, {})
-        text = faults.readable(_text(error))
+            return answered(faults.readable(str(error.message)).encode(), _TEXT, status, {})
+        text = faults.readable(text_of(error))
         refused = self._defaults.refusal(error, text)
         if refused is None:
             return Refusal("Internal", text)
         status, content_type, body = refused
-        return _answered(body.encode(), content_type, status, {})
+        return answered(body.encode(), content_type, status, {})
+
+
+def body_of(call):
+    """The body of a request."""
+    return call.inputs[0].array().item() if call.inputs else b""
+
+
+def bytes_of(result):
+    """What a script returns as the bytes of a body."""
+    if isinstance(result, str):
+        return result.encode("utf-8")
+    if isinstance(result, (bytes, bytearray, memoryview)):
+        return bytes(result)
+    raise TypeError(f"the script returned {type(result)}, expected str, bytes, or a tuple of one and its content type")
 
 
 def _said(context):
@@ -278,7 +287,8 @@ def _outputs(body):
     return [(_BODY, BYTES, array)]
 
 
-def _answered(body, content_type, status, headers):
+def answered(body, content_type, status, headers):
+    """An answer with that body, and what is said beside it."""
     parameters = {"content_type": faults.readable(str(content_type)), "status": int(status)}
     if headers:
         parameters["headers"] = json.dumps(headers)
@@ -291,7 +301,7 @@ def _status(error):
     return status if isinstance(status, int) and hasattr(error, "message") else None
 
 
-def _text(error):
+def text_of(error):
     """The text of an exception; its type, where it has none."""
     try:
         return str(error) or type(error).__name__

@@ -16,13 +16,13 @@ _SCRIPT_FUNCTIONS = {
     "input_fn",
     "predict_fn",
     "output_fn",
-    "handler",
-    "input_handler",
-    "output_handler",
 }
 
+# Functions of scripts for SageMaker's TensorFlow Serving container.
+_HANDLERS = {"handler", "input_handler", "output_handler"}
+
 # Modules of this runtime.
-_FLAVORS = ("triton", "simple", "script", "estimator", "pyfunc", "torchserve")
+_FLAVORS = ("triton", "simple", "script", "handlers", "estimator", "pyfunc", "torchserve")
 
 
 def flavor(load):
@@ -53,6 +53,8 @@ def _flavor_of(path):
     # Before the next: scripts often define a network called `Model`.
     if names & _SCRIPT_FUNCTIONS:
         return "script"
+    if names & _HANDLERS:
+        return "handlers"
     if "Model" in names or "predict" in names:
         return "simple"
     if "*" in names:

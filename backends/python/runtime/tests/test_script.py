@@ -231,7 +231,6 @@ class Errors(unittest.TestCase):
                 "def transform_fn(a, b, c, d): pass\ndef input_fn(a, b): pass",
                 "transform_fn, which does what input_fn",
             ),
-            ("def handler(data, context): pass", "not supported yet"),
         ):
             with self.subTest(text), Script(text) as script:
                 self.assertIn(part, script.loaded["Err"]["text"])

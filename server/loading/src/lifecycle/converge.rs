@@ -463,6 +463,7 @@ fn only_given(name: &str) -> FoundModel {
         label: None,
         is_of_request: false,
         others: Arc::default(),
+        script: None,
         contents: Default::default(),
     }
 }

@@ -20,6 +20,18 @@ pub(super) fn select(
     found: &mut FoundModels,
     places: &str,
 ) -> Result<Vec<String>, Error> {
+    // It is loaded with whatever it stands around.
+    let script = found.take_script();
+    let left = select_models(rule, found, places);
+    found.stand_around(script, rule.default_model.as_deref());
+    left
+}
+
+fn select_models(
+    rule: &HostedStart,
+    found: &mut FoundModels,
+    places: &str,
+) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> =
         found.models.keys().chain(found.refused.keys()).map(|it| it.name.to_string()).collect();
     names.sort_unstable();
@@ -82,6 +94,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            script: None,
             contents: Default::default(),
             namespace: Default::default(),
             config: None,

@@ -2,7 +2,9 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::SystemTime};
 
-use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec, RerunPolicy};
+use backend::{
+    BackendError, Device, HostHandle, Instance, Model, ModelSource, ModelSpec, RerunPolicy,
+};
 use bytes::Bytes;
 
 use crate::{
@@ -35,13 +37,15 @@ use crate::{
     repository::{
         inspect,
         local::{FoundModel, repository_of},
+        user_script::ScriptPart,
     },
     settings::repository::Repository,
 };
 use inference::signature::{Port, Signature};
 use serving::{
+    Hosts,
     config::{
-        model::{LAYOUT, PLACE, TF_SERVING},
+        model::{AROUND, BEHIND, LAYOUT, PLACE, TF_SERVING},
         raw::{self, ModelParameter},
     },
     run_room::RunRoom,
@@ -102,6 +106,13 @@ impl Loader {
         if is_of_tensorflow_serving(load.path) {
             let parameters = &mut completed.config.parameters;
             parameters.insert(LAYOUT.to_owned(), TF_SERVING.to_owned());
+        }
+        if let Some(part) = &found.script {
+            let (key, name) = match part {
+                ScriptPart::Around(name) => (AROUND, name),
+                ScriptPart::Behind(name) => (BEHIND, name),
+            };
+            completed.config.parameters.insert(key.to_owned(), name.clone());
         }
         completed.warnings.iter().for_each(|it| log.warn(it));
         let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);
@@ -300,8 +311,14 @@ impl Loader {
             code_refusal: code_refusal(&self.settings.repository, found),
             contents: found.contents.clone(),
             stop: load.stop.clone(),
-            host: self.hosts.as_ref().map(|it| it.of(found.id())).unwrap_or_default(),
+            host: self.host_of(found),
         })
+    }
+
+    /// The server, as the model's own code sees it: members of its own go before others.
+    fn host_of(&self, found: &FoundModel) -> HostHandle {
+        let of = |it: &Hosts| it.of(found.id(), found.namespace.clone());
+        self.hosts.as_ref().map(of).unwrap_or_default()
     }
 
     /// How long the engine may take to load the model, and to make an instance.

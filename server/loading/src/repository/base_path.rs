@@ -56,6 +56,7 @@ fn model_at(name: &str, base_path: &Path, warnings: &mut Vec<String>) -> io::Res
         label: None,
         is_of_request: false,
         others: Default::default(),
+        script: None,
         contents: Default::default(),
     })
 }

@@ -12,10 +12,9 @@ use crate::{
     repository::{
         current_list::CurrentList,
         inspect,
-        local::{FoundModel, FoundModels, Names, config_in, is_model_name, scan_path},
+        local::{FoundModel, FoundModels, Names, config_in, is_model_name},
         model_list::with_policy,
         remote::{Copies, Remote},
-        user_script::{self, Fate},
     },
     settings::{
         hosted_start::{HostedWay, PlatformFolder},
@@ -245,17 +244,8 @@ impl Catalogue {
     fn look_at_path(&self, path: &Path) -> io::Result<FoundModels> {
         let PlatformFolder { channels, root_model, .. } = &self.platform;
         let is_root_model = self.hosted && *root_model && config_in(path).is_some();
-        let scripts = &self.platform.scripts;
-        let mut found = match scripts.fate_of_directory(path, &self.engines) {
-            Some(Fate::Runs(script)) => user_script::model(&script, path, self.hosted),
-            left => {
-                let mut found = scan_path(path, self.hosted && !is_root_model, &self.engines)?;
-                if let Some(Fate::IsLeft(script, reason)) = left.filter(|_| !self.hosted) {
-                    found.warnings.push(user_script::not_run(&script, reason));
-                }
-                found
-            }
-        };
+        let hosted = self.hosted && !is_root_model;
+        let mut found = self.platform.scripts.scan(path, hosted, &self.engines)?;
         if is_root_model {
             found.name_the_only(ROOT_MODEL);
         }

@@ -239,6 +239,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            script: None,
             contents: Default::default(),
         }
     }

@@ -15,6 +15,7 @@ use crate::{
     repository::{
         denied::listing_failed,
         flat::{OF_HUB, left_out, model_files, only_model_file},
+        user_script::ScriptPart,
     },
     settings::repository::ModelsFrom,
 };
@@ -47,6 +48,8 @@ pub struct FoundModel {
     pub is_of_request: bool,
     /// The directories of all models, where each has one of its own; else empty.
     pub others: Arc<Vec<PathBuf>>,
+    /// What it has to do with the script of its archive; `None` where there is none around models.
+    pub(crate) script: Option<ScriptPart>,
     /// What is known of the contents of its files.
     pub contents: Arc<FileContents>,
 }
@@ -199,6 +202,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
             label: None,
             is_of_request: false,
             others: Arc::default(),
+            script: None,
             contents: Arc::default(),
         };
         found.add_alone(model, path, engines)?;
@@ -215,6 +219,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
 impl FoundModels {
     /// Gives the only model that there is another name. Of several each keeps its own, and a warning says so.
     pub fn name_the_only(&mut self, name: &str) {
+        let script = self.take_script();
         let count = self.models.len() + self.refused.len();
         if count != 1 {
             self.warnings.push(format!(
@@ -223,6 +228,7 @@ impl FoundModels {
         } else if let Some((_, model)) = self.models.pop_first() {
             self.add(FoundModel { name: name.to_owned(), renamed: true, ..model });
         }
+        self.stand_around(script, None);
     }
 
     pub(super) fn add(&mut self, model: FoundModel) {
@@ -323,6 +329,7 @@ fn model_in(
         label: None,
         is_of_request: false,
         others: Arc::default(),
+        script: None,
         contents: Arc::default(),
     })
 }
@@ -372,6 +379,7 @@ pub(super) fn flat(file: &Path, name: String) -> FoundModel {
         label: None,
         is_of_request: false,
         others: Arc::default(),
+        script: None,
         contents: Arc::default(),
     }
 }

@@ -2,6 +2,7 @@
 //! served as the model. One that was written around a model that an engine opens is not run.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -23,11 +24,26 @@ const ENGINE: &str = "python";
 /// The function that makes a script a model of its own.
 const LOADS: &str = "model_fn";
 
+/// The functions that make a script one around models that engines open, as in SageMaker's container of TensorFlow
+/// Serving.
+const HANDLERS: [&str; 2] = ["handler", "input_handler"];
+
+/// What a model has to do with a script around models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ScriptPart {
+    /// It is the script, and that model is asked where a request names none.
+    Around(String),
+    /// Requests of a hosting platform reach it through that script.
+    Behind(String),
+}
+
 /// What becomes of the script of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is the model.
     Runs(PathBuf),
+    /// It stands around the models that lie there, one of which it asks.
+    StandsAround(PathBuf),
     /// It is not run, for this reason.
     IsLeft(PathBuf, Reason),
 }
@@ -48,22 +64,47 @@ impl UserScripts {
     /// where there is none with code, and where they are ignored.
     fn fate(&self, dir: &Path, folders: &[PathBuf], engines: &Engines) -> Option<Fate> {
         let script = self.find(folders).filter(|_| !self.are_ignored)?;
-        let is_around = || {
-            let has_own = || scan_path(dir, false, engines).is_ok_and(|it| !it.models.is_empty());
-            dir.join("config.pbtxt").is_file() || !loads_the_model(&script) && has_own()
-        };
+        // As platforms have them: versions may begin with zeros.
+        let has_own = || scan_path(dir, true, engines).is_ok_and(|it| !it.models.is_empty());
+        let is_configured = dir.join("config.pbtxt").is_file();
+        let loads_it = defines(&script, &[LOADS]);
         Some(match () {
             () if !engines.serve_platform(ENGINE) => Fate::IsLeft(script, Reason::NoEngine),
-            () if is_around() => Fate::IsLeft(script, Reason::IsAroundAModel),
-            () => Fate::Runs(script),
+            () if is_configured => Fate::IsLeft(script, Reason::IsAroundAModel),
+            () if loads_it || !has_own() => Fate::Runs(script),
+            () if defines(&script, &HANDLERS) => Fate::StandsAround(script),
+            () => Fate::IsLeft(script, Reason::IsAroundAModel),
         })
     }
 
-    /// The same for a directory that is served by itself.
-    pub(crate) fn fate_of_directory(&self, dir: &Path, engines: &Engines) -> Option<Fate> {
-        let own = dir.join(FOLDER);
+    /// What lies at a path that is served by itself, and the script that came with it. `hosted`: a platform has put it
+    /// there.
+    ///
+    /// # Errors
+    /// When the path cannot be listed.
+    pub(crate) fn scan(
+        &self,
+        path: &Path,
+        hosted: bool,
+        engines: &Engines,
+    ) -> io::Result<FoundModels> {
+        let own = path.join(FOLDER);
         let folders: Vec<PathBuf> = self.folder.iter().cloned().chain([own]).collect();
-        self.fate(dir, &folders, engines)
+        let fate = self.fate(path, &folders, engines);
+        if let Some(Fate::Runs(script)) = &fate {
+            return Ok(model(script, path, hosted));
+        }
+        let mut found = scan_path(path, hosted, engines)?;
+        match fate {
+            Some(Fate::StandsAround(script)) => {
+                found.stand_around(Some(around(&script, path)), None);
+            }
+            Some(Fate::IsLeft(script, reason)) if !hosted => {
+                found.warnings.push(not_run(&script, reason));
+            }
+            Some(Fate::Runs(_) | Fate::IsLeft(..)) | None => {}
+        }
+        Ok(found)
     }
 
     /// The same for a model of a multi-model endpoint: its own script, or the one for all models below `root`.
@@ -102,7 +143,7 @@ impl UserScripts {
         };
         match fate {
             Some(Fate::IsLeft(script, reason)) => Err(refusal(&script, reason)),
-            Some(Fate::Runs(_)) | None => Ok(None),
+            Some(Fate::Runs(_) | Fate::StandsAround(_)) | None => Ok(None),
         }
     }
 }
@@ -117,14 +158,21 @@ fn has_code(script: &Path) -> bool {
     lines(&text).any(|it| !it.is_empty() && !it.starts_with(b"#"))
 }
 
-/// Does it define or import the function that loads a model? One that takes all names of a module may do so.
-fn loads_the_model(script: &Path) -> bool {
+/// Does it define or import one of these functions? One that takes all names of a module may do so.
+fn defines(script: &Path, functions: &[&str]) -> bool {
     let Ok(text) = backend::read_file(script) else { return true };
-    let mentions = |line: &[u8]| line.windows(LOADS.len()).any(|it| it == LOADS.as_bytes());
+    let is_part = |it: &u8| it.is_ascii_alphanumeric() || *it == b'_';
+    let words = |line: &[u8]| -> Vec<Vec<u8>> {
+        line.split(|it| !is_part(it)).map(<[u8]>::to_vec).collect()
+    };
     lines(&text).any(|line| {
         let is_all = line.starts_with(b"from ") && line.ends_with(b"import *");
-        let begins = [LOADS, "def ", "async def ", "from ", "import "];
-        is_all || mentions(line) && begins.iter().any(|it| line.starts_with(it.as_bytes()))
+        let words = words(line);
+        let is_one = |it: &Vec<u8>| functions.iter().any(|one| one.as_bytes() == it.as_slice());
+        let begins = ["def", "async", "from", "import"];
+        let begins = |it: &Vec<u8>| begins.iter().any(|one| one.as_bytes() == it.as_slice());
+        let may_define = words.first().is_some_and(|it| begins(it) || is_one(it));
+        is_all || may_define && words.iter().any(is_one)
     })
 }
 
@@ -140,6 +188,34 @@ pub(crate) fn model(script: &Path, dir: &Path, hosted: bool) -> FoundModels {
     found
 }
 
+impl FoundModels {
+    /// Takes out the script around the others.
+    pub(crate) fn take_script(&mut self) -> Option<FoundModel> {
+        let is_around = |it: &FoundModel| matches!(it.script, Some(ScriptPart::Around(_)));
+        let id = self.models.iter().find(|(_, it)| is_around(it))?.0.clone();
+        self.models.remove(&id)
+    }
+
+    /// Puts a script around the models that there are. It asks the one of that name where a request names none, else the
+    /// first.
+    pub(crate) fn stand_around(&mut self, script: Option<FoundModel>, default: Option<&str>) {
+        let Some(script) = script else { return };
+        for model in self.models.values_mut() {
+            model.script = Some(ScriptPart::Behind(script.name.clone()));
+        }
+        let first = self.models.values().map(|it| &*it.name).next();
+        // Without any, what is refused says why.
+        let Some(asked) = default.or(first) else { return };
+        let asked = Some(ScriptPart::Around(asked.to_owned()));
+        self.add(FoundModel { script: asked, ..script });
+    }
+}
+
+/// A script around the models of its directory. It is called as its file is: no model is.
+pub(crate) fn around(script: &Path, dir: &Path) -> FoundModel {
+    FoundModel { dir: dir.to_owned(), ..flat(script, directory_name(script)) }
+}
+
 /// Is that file a script beside which the files of its model lie, in the directory of that model?
 pub(crate) fn is_script_of(file: &Path, dir: &Path) -> bool {
     file.extension().is_some_and(|it| it == "py") && file.parent() != Some(dir) && file.is_file()
@@ -150,7 +226,7 @@ pub(crate) fn not_run(script: &Path, reason: Reason) -> String {
     let why = match reason {
         Reason::NoEngine => "",
         Reason::IsAroundAModel => {
-            ", as it defines no model_fn, and a script around a model that muster runs itself is not run yet"
+            ", as it defines neither model_fn nor handlers as for TensorFlow Serving"
         }
         Reason::IsIgnored => ", as --ignore-scripts says",
     };
@@ -188,7 +264,7 @@ mod tests {
         let script = dir.join("inference.py");
         let loads = |text: &str| {
             fs::write(&script, text).unwrap();
-            loads_the_model(&script)
+            defines(&script, &[LOADS])
         };
         for text in [
             "import os\ndef model_fn(model_dir):\n    return 1\n",

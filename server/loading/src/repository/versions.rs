@@ -82,6 +82,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            script: None,
             contents: Default::default(),
         };
         let wanted = wanted_versions(Some(&raw), &found)?;

@@ -16,7 +16,7 @@ use frontend::http::{
     service::{TARGET_MODEL, text},
 };
 use inference::error::Error;
-use serving::ServedModel;
+use serving::{AROUND, BEHIND, ServedModel};
 
 /// What clients of SageMaker's containers ask, and of its local runtime.
 #[derive(Clone)]
@@ -39,6 +39,9 @@ pub struct SageMaker {
     pub cpus: NonZeroUsize,
     /// The local SageMaker runtime; `None` where it is off.
     pub facade: Option<Arc<Facade>>,
+    /// The ports of TensorFlow Serving's REST and gRPC, for scripts around models that ask those; `None` where there are
+    /// none that are plain.
+    pub model_ports: [Option<u16>; 2],
 }
 
 /// What handlers of the platform's addresses need: what all handlers do, and what holds at these addresses.
@@ -72,8 +75,15 @@ impl Hosting<'_> {
         if !self.http.serving.models.is_started() {
             return Some("models are still loading".to_owned());
         }
-        match self.default_model() {
-            Some(name) => self.http.serving.models.get(&name, None).err().map(|it| it.to_string()),
+        let models = &self.http.serving.models;
+        match self.default_model().or_else(|| self.behind_a_script(&models.names())) {
+            Some(name) => {
+                let answers = models.get(&name, None).and_then(|it| match script_of(&it) {
+                    Some(script) => models.get(script, None),
+                    None => Ok(it),
+                });
+                answers.err().map(|it| it.to_string())
+            }
             None if self.http.serving.models.ready_names().is_empty() => {
                 Some("no model is ready".to_owned())
             }
@@ -102,17 +112,52 @@ impl Hosting<'_> {
                 // Other platforms use the header for other names.
                 Err(Error::NotFound(_)) => {}
                 // A named model that exists but cannot answer is not replaced by another.
-                outcome => return outcome,
+                outcome => return self.through_script(outcome?, headers).await,
             }
         }
-        if let Some(name) = self.default_model() {
-            return self.http.serving.model(&name, version, deadline).await;
+        let name = self.default_model().map_or_else(|| self.only_model(headers), Ok)?;
+        let model = self.http.serving.model(&name, version, deadline).await?;
+        self.through_script(model, headers).await
+    }
+
+    /// The script that stands around that model; the model itself, where none does.
+    pub async fn through_script(
+        &self,
+        model: Arc<ServedModel>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<ServedModel>, Error> {
+        match script_of(&model) {
+            None => Ok(model),
+            Some(script) => {
+                let deadline = || self.http.deadline(headers);
+                self.http.serving.model(script, None, deadline).await
+            }
         }
+    }
+
+    /// The name of the only model, or of the first that lies behind a script.
+    fn only_model(&self, headers: &HeaderMap) -> Result<Arc<str>, Error> {
         match self.http.serving.models.names().as_slice() {
-            [only] => self.http.serving.model(only, version, deadline).await,
+            [only] => Ok(only.clone()),
             [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
-            several => Err(Error::InvalidRequest(which_one(text(headers, &TARGET_MODEL), several))),
+            several => self.behind_a_script(several).ok_or_else(|| {
+                Error::InvalidRequest(which_one(text(headers, &TARGET_MODEL), several))
+            }),
         }
+    }
+
+    /// The first of these models that lies behind a script.
+    fn behind_a_script(&self, names: &[Arc<str>]) -> Option<Arc<str>> {
+        let models = &self.http.serving.models;
+        let is_behind =
+            |it: &&Arc<str>| models.get(it, None).is_ok_and(|it| script_of(&it).is_some());
+        names.iter().find(is_behind).cloned()
+    }
+
+    /// The name of the model that the script of that name stands around.
+    fn asked_by(&self, script: &str) -> Option<Arc<str>> {
+        let script = self.http.serving.models.get(script, None).ok()?;
+        script.config.parameters.get(AROUND).map(|it| it.as_str().into())
     }
 
     /// The name of the model for requests that name none; `None` for the only model.
@@ -122,11 +167,17 @@ impl Hosting<'_> {
             None if self.first_of_several => {
                 let models = &self.http.serving.models;
                 // Where no model is ready, the error of the first one says why.
-                models.first_ready().or_else(|| models.names().into_iter().next())
+                let first = models.first_ready().or_else(|| models.names().into_iter().next());
+                first.map(|name| self.asked_by(&name).unwrap_or(name))
             }
             None => None,
         }
     }
+}
+
+/// The name of the script through which requests reach that model.
+fn script_of(model: &Arc<ServedModel>) -> Option<&str> {
+    model.config.parameters.get(BEHIND).map(String::as_str)
 }
 
 /// Asks for the name of one of these models, where the one that was `given` is the name of none.

@@ -57,7 +57,8 @@ pub async fn chosen(
     match &attributes.model {
         Some(name) => {
             let deadline = || hosting.http.deadline(headers);
-            hosting.http.serving.model(name, attributes.version, deadline).await
+            let model = hosting.http.serving.model(name, attributes.version, deadline).await?;
+            hosting.through_script(model, headers).await
         }
         None => hosting.invoked(headers, attributes.version).await,
     }

@@ -37,7 +37,7 @@ use inference::{
     request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
 };
-use serving::{SCRIPT, ServedModel};
+use serving::{AROUND, SCRIPT, ServedModel};
 use telemetry::capture::Captured;
 
 /// Its only input, and its only output.
@@ -80,7 +80,11 @@ pub async fn infer(
     let observed = Observed::begin(hosting, &model, parts);
     let head = Arc::new(OnceLock::new());
     let codec = ScriptCodec {
-        parameters: parameters(&parts.headers, takes_all_headers(&model)),
+        parameters: [
+            parameters(&parts.headers, takes_all_headers(&model)),
+            of_what_it_stands_around(hosting, &model),
+        ]
+        .concat(),
         captured: observed.captured(),
         head: head.clone(),
     };
@@ -111,6 +115,20 @@ fn exception(failure: Failure) -> Answer {
 /// Is that model told all headers of a request?
 fn takes_all_headers(model: &ServedModel) -> bool {
     model.config.parameters.get(SCRIPT).is_some_and(|it| it == WITH_HEADERS)
+}
+
+/// What the script is told of the model that it stands around, where it does.
+fn of_what_it_stands_around(hosting: &Hosting<'_>, script: &ServedModel) -> Parameters {
+    let Some(model) = script.config.parameters.get(AROUND) else { return Parameters::new() };
+    let mut told = vec![("around".into(), Parameter::Text(model.as_str().into()))];
+    if hosting.http.serving.control.multi_model().is_ok() {
+        told.push(("endpoint".into(), Parameter::Text(script.signature.model.clone())));
+    }
+    let ports = ["rest_port", "grpc_port"].into_iter().zip(hosting.model_ports);
+    let port =
+        |(name, port): (&str, Option<u16>)| Some((name.into(), Parameter::Int(port?.into())));
+    told.extend(ports.filter_map(port));
+    told
 }
 
 /// What the script is told of the head of a request.

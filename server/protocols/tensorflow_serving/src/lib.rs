@@ -4,6 +4,7 @@
 mod described;
 mod failure;
 pub mod grpc;
+mod inside;
 mod listed;
 mod rest;
 mod route;
@@ -25,6 +26,7 @@ use frontend::http::{
 };
 pub use grpc::TensorFlowServices;
 use inference::{access::Need, error::Error};
+pub use inside::Inside;
 use route::Operation;
 use telemetry::metrics::Protocol as Label;
 

@@ -59,8 +59,9 @@ async fn apply(
 }
 
 /// The codec of these.
-struct Apply {
-    method: Method,
+pub struct Apply {
+    /// Which of them.
+    pub method: Method,
 }
 
 impl HttpCodec for Apply {

@@ -25,6 +25,14 @@ pub const TF_SERVING: &str = "tensorflow_serving";
 /// do not see it.
 pub const SCRIPT: &str = "muster_script";
 
+/// The parameter in which it is noted that a script stands around another model: the name of that one. It is written by
+/// the server alone, and clients do not see it.
+pub const AROUND: &str = "muster_around";
+
+/// The parameter in which it is noted that SageMaker's requests reach a model through a script: the name of that one. It
+/// is written by the server alone, and clients do not see it.
+pub const BEHIND: &str = "muster_behind";
+
 /// The parameter in which code that runs a model says that NaN is a value that is missing to it. It is written by that
 /// code alone, and clients do not see it.
 pub const MISSING: &str = "muster_missing";
@@ -32,7 +40,7 @@ pub const MISSING: &str = "muster_missing";
 /// Is that parameter one that says what the server has found out? A configuration that was copied from what clients see
 /// may have it; it means nothing there.
 pub fn is_finding(parameter: &str) -> bool {
-    [MERGING, PLACE, LAYOUT, SCRIPT, MISSING].contains(&parameter)
+    [MERGING, PLACE, LAYOUT, SCRIPT, AROUND, BEHIND, MISSING].contains(&parameter)
 }
 
 /// The configuration of one model. Every value in it is valid.

@@ -7,6 +7,7 @@
 mod asks;
 mod lineage;
 mod refusal;
+mod rest;
 
 use std::{
     sync::{Arc, Mutex, OnceLock, Weak},
@@ -34,6 +35,7 @@ use inference::{
     request::{InferenceRequest, InferenceResponse, Sequence, SequenceId},
     trace::{Tracing, Transport},
 };
+pub use rest::{Rest, RestRequest};
 use telemetry::metrics::{Metrics, OwnMetrics};
 use tokio::sync::Notify;
 
@@ -51,6 +53,8 @@ pub struct HostParts {
     pub metrics: Metrics,
     /// Longest time of a request; `None` for any time.
     pub request_timeout: Option<Duration>,
+    /// Reads and writes bodies of TensorFlow Serving's REST; `None` where the build has none.
+    pub rest: Option<Arc<dyn Rest>>,
 }
 
 /// The server, as the code of all models sees it. Clones are the same server.
@@ -76,10 +80,10 @@ impl Hosts {
         let _ = self.0.control.set(control);
     }
 
-    /// The server, as the code of that model sees it.
-    pub fn of(&self, caller: ModelId) -> HostHandle {
+    /// The server, as the code of that model sees it. Models in the namespace `own` go before others of their name.
+    pub fn of(&self, caller: ModelId, own: Arc<str>) -> HostHandle {
         let metrics = self.0.parts.metrics.of_own_code();
-        HostHandle(Some(Arc::new(HostOfModel { shared: self.0.clone(), caller, metrics })))
+        HostHandle(Some(Arc::new(HostOfModel { shared: self.0.clone(), caller, own, metrics })))
     }
 }
 
@@ -87,13 +91,19 @@ impl Hosts {
 struct HostOfModel {
     shared: Arc<Shared>,
     caller: ModelId,
+    own: Arc<str>,
     /// Its metrics, which go with it.
     metrics: OwnMetrics,
 }
 
 impl HostOfModel {
     fn id(&self, model: &str) -> ModelId {
-        ModelId { name: model.into(), namespace: self.caller.namespace.clone() }
+        let own = ModelId { name: model.into(), namespace: self.own.clone() };
+        let has_own = || self.shared.parts.models.snapshot().find(&own, None).is_some();
+        match self.own == self.caller.namespace || has_own() {
+            true => own,
+            false => ModelId { namespace: self.caller.namespace.clone(), ..own },
+        }
     }
 
     fn control_here(&self) -> Result<Arc<dyn Control>, Error> {
@@ -128,8 +138,12 @@ impl HostOfModel {
 }
 
 impl Host for HostOfModel {
-    fn infer(&self, ask: Ask, answer: PartSender) {
+    fn infer(&self, mut ask: Ask, answer: PartSender) {
         let (shared, id, sender) = (self.shared.clone(), self.id(&ask.model), answer.clone());
+        if id.namespace != self.caller.namespace {
+            // A member of its own may have its name, and does not wait for it.
+            ask.model = format!("{}/{}", id.namespace, id.name).into();
+        }
         let work = async move {
             let end = shared.run(&id, ask, &sender).await;
             sender.end(end);
@@ -169,8 +183,14 @@ impl Shared {
         let own_end = own.and_then(limit);
         let deadline = own_end.into_iter().chain(outer).min();
         let is_own = own_end.is_some() && deadline == own_end;
-        let model = ask.model.clone();
-        let ran = self.run_until(id, ask, deadline, answer).await;
+        let (model, is_rest) = (ask.model.clone(), ask.rest.is_some());
+        let mut ran = self.run_until(id, ask, deadline, answer).await;
+        if let (Err(error), Some(rest), true) = (&ran, &self.parts.rest, is_rest) {
+            // It is answered, as over a wire. Nobody may wait any more.
+            ran = rest::failed(&**rest, error).map(|it| {
+                let _ = answer.send(it);
+            });
+        }
         ran.map_err(|error| match (&error, own) {
             (Error::DeadlineExceeded { .. }, Some(timeout)) if is_own => CallError {
                 code: CallCode::Unavailable,
@@ -197,6 +217,9 @@ impl Shared {
         model.admit()?;
         let mut permit = Permit::nothing(&self.parts.bytes);
         permit.make_room(bytes_of(&ask.inputs))?;
+        if let Some(method) = ask.rest.clone() {
+            return self.run_rest(&model, method, ask, deadline, permit, answer).await;
+        }
         let is_decoupled = ask.is_decoupled;
         let request = self.request(ask, &model, deadline)?;
         if is_decoupled && model.streams {
@@ -204,11 +227,34 @@ impl Shared {
         }
         let response = self.parts.inference.run(&model, request).await?;
         permit.cover(bytes_of(&response.outputs));
-        // Held until the asking model has taken the answer, or does not wait for it any more.
-        let permit = Mutex::new(Some(permit));
-        answer.on_taken(move || drop(lock(&permit).take()));
-        // Nobody may wait any more.
-        let _ = answer.send(part_of(response));
+        send(answer, part_of(response), permit);
+        Ok(())
+    }
+
+    /// The same for a request whose inputs are a body of TensorFlow Serving's REST.
+    async fn run_rest(
+        &self,
+        model: &Arc<ServedModel>,
+        method: Arc<str>,
+        ask: Ask,
+        deadline: Option<Instant>,
+        permit: Permit,
+        answer: &PartSender,
+    ) -> Result<(), Error> {
+        let Some(rest) = &self.parts.rest else {
+            let text = "this build has no TensorFlow Serving; build muster with --features tensorflow_serving";
+            return Err(Error::Unimplemented(text.to_owned()));
+        };
+        let read = rest::read(rest, method, &ask, model, permit).await?;
+        let rest::Read { request, write, mut permit } = read;
+        let InferenceRequest { trace, id, deadline, queue_timeout, lineage, .. } =
+            self.request(ask, model, deadline)?;
+        let request = InferenceRequest { trace, id, deadline, queue_timeout, lineage, ..request };
+        let named = request.signature;
+        let response = self.parts.inference.run(model, request).await?;
+        permit.cover(bytes_of(&response.outputs));
+        let (part, permit) = rest::written(write, model, named, response, permit).await?;
+        send(answer, part, permit);
         Ok(())
     }
 
@@ -287,6 +333,15 @@ impl Shared {
             _ => models.snapshot().find(id, version).ok_or_else(|| models.explain(id, version)),
         }
     }
+}
+
+/// Sends the only part of an answer. The permit is held until the asking model has taken it, or does not wait for it
+/// any more.
+fn send(answer: &PartSender, part: CallAnswer, permit: Permit) {
+    let permit = Mutex::new(Some(permit));
+    answer.on_taken(move || drop(lock(&permit).take()));
+    // Nobody may wait any more.
+    let _ = answer.send(part);
 }
 
 fn part_of(response: InferenceResponse) -> CallAnswer {

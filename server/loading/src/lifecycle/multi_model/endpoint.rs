@@ -52,6 +52,9 @@ impl MultiModel {
             }
         };
         self.keys.make_room(key, path, needed, usage)?;
+        for model in layout.inner {
+            self.converger.converge_found(model, LoadMode::AllOrNothing, false)?;
+        }
         self.converger.converge_found(layout.entry, LoadMode::AllOrNothing, false)
     }
 

@@ -11,7 +11,7 @@ use crate::{
     load::{load_error::LoadError, loader::Loader},
     repository::{
         local::{FoundModel, FoundModels, Names, scan_path},
-        user_script::{self, Fate},
+        user_script::{self, Fate, ScriptPart},
     },
 };
 use inference::error::Error;
@@ -26,6 +26,8 @@ pub(super) struct Layout {
     pub(super) entry: FoundModel,
     /// The others in its directory.
     pub(super) others: Vec<FoundModel>,
+    /// Those of them that no configuration names, as the one that answers is a script around them.
+    pub(super) inner: Vec<FoundModel>,
 }
 
 /// A model and its configuration.
@@ -86,11 +88,15 @@ pub(super) fn look(
     hold(path, root)?;
     let found = match loader.scripts().fate_of_endpoint_model(path, root, &loader.descriptions) {
         Some(Fate::Runs(script)) => user_script::model(&script, path, false),
+        Some(Fate::StandsAround(script)) => {
+            let mut found = scan(path, loader)?;
+            found.stand_around(Some(user_script::around(&script, path)), None);
+            found
+        }
         Some(Fate::IsLeft(script, reason)) => {
             return Err(Error::InvalidRequest(user_script::refusal(&script, reason)));
         }
-        None => scan_path(path, false, &loader.descriptions)
-            .map_err(|it| Error::InvalidRequest(it.to_string()))?,
+        None => scan(path, loader)?,
     };
     if let Some((_, reason)) = found.refused.into_iter().next() {
         return Err(Error::InvalidRequest(reason));
@@ -113,7 +119,15 @@ pub(super) fn look(
         label: Some(label.unwrap_or(key).into()),
         ..entry
     };
-    Ok(Layout { entry, others })
+    let is_around = matches!(entry.script, Some(ScriptPart::Around(_)));
+    let inner = others.iter().filter(|_| is_around);
+    let inner = inner.map(|it| FoundModel { namespace: key.into(), ..it.clone() }).collect();
+    Ok(Layout { entry, others, inner })
+}
+
+fn scan(path: &Path, loader: &Loader) -> Result<FoundModels, Error> {
+    let found = scan_path(path, false, &loader.descriptions);
+    found.map_err(|it| Error::InvalidRequest(it.to_string()))
 }
 
 /// Does everything in a model's directory, or beside a model that is a file, lie below `root`? Links are followed:
@@ -147,14 +161,17 @@ fn hold(path: &Path, root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The only model, or the only ensemble that no other is made of; and the rest. There is at least one.
+/// The only model, the script around the others, or the only ensemble that no other is made of; and the rest. There is
+/// at least one.
 fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), LoadError> {
     let names = |it: &[Read]| -> String {
         let names: Vec<String> = it.iter().map(|(it, _)| format!("'{}'", it.name)).collect();
         names.join(", ")
     };
+    let is_script = |(it, _): &Read| matches!(it.script, Some(ScriptPart::Around(_)));
     let at = match read.as_slice() {
         [_] => 0,
+        several if several.iter().any(is_script) => several.iter().position(is_script).unwrap_or(0),
         several => {
             let inner: Vec<String> = several
                 .iter()
@@ -211,6 +228,7 @@ mod tests {
             label: None,
             is_of_request: false,
             others: Default::default(),
+            script: None,
             contents: Default::default(),
         };
         let reader = crate::config::pbtxt::ConfigReader::default();

@@ -169,6 +169,7 @@ impl Loading {
             label: None,
             is_of_request: false,
             others: Arc::default(),
+            script: None,
             contents: Default::default(),
             name: "m".into(),
             namespace: Arc::default(),

@@ -30,7 +30,13 @@ pub async fn model_of(
                 Err(error) => error,
             }
         }
-        found => return found.map_err(|error| of_model(hosting, error.into())),
+        found => {
+            let found = match found {
+                Ok(model) => hosting.through_script(model, headers).await,
+                Err(error) => Err(error),
+            };
+            return found.map_err(|error| of_model(hosting, error.into()));
+        }
     };
     let is_missing =
         matches!(error, Error::NotFound(_) | Error::InvalidRequest(_) | Error::Unavailable(_));
