@@ -1,10 +1,10 @@
 //! Archives with a script that loads the model: it reads and writes the bodies of `/invocations` itself.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::support::{
     Client, Process, Reply, Repository, Server, check_end, infer, multi_model::start, post_head,
-    python::python,
+    program, python::python,
 };
 
 const JSON: (&str, &str) = ("content-type", "application/json");
@@ -187,6 +187,18 @@ fn the_platform_says_which_file_is_the_script() {
     let Some(mut server) = hosted(&repository, &variables) else { return };
     let mut client = connect(&mut server);
     invoke(&mut client, &[JSON], r#"{"name": "Ann"}"#).expect(200);
+}
+
+#[test]
+fn explain_says_of_a_script_that_it_is_code() {
+    let repository = script(TIMES);
+    let Some(interpreter) = interpreter() else { return };
+    let explain = Command::new(program())
+        .args(["explain", &repository.at("model"), &interpreter])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&explain.stdout).into_owned();
+    assert!(said.contains("served as tensors, and not as a pipeline: it is code"), "{said}");
 }
 
 #[test]

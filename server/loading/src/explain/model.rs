@@ -21,8 +21,8 @@ use crate::{
         merging::describes_tensors,
         precision::{PRECISION, add_precision},
     },
-    repository::local::{FoundModel, repository_of, scan_path},
-    settings::repository::ModelsFrom,
+    repository::local::{FoundModel, repository_of},
+    settings::{UserScripts, repository::ModelsFrom},
 };
 use serving::{
     config::raw,
@@ -100,8 +100,8 @@ pub fn explain(
     if !path.exists() {
         return Err(ExplainError(format!("there is no {}", path.display())));
     }
-    let mut found =
-        scan_path(path, false, &descriptions).map_err(|it| ExplainError(it.to_string()))?;
+    let found = UserScripts::default().scan(path, false, &descriptions);
+    let mut found = found.map_err(|it| ExplainError(it.to_string()))?;
     found.take_unversioned(&descriptions);
     let refused = found.refused.iter().map(|(id, reason)| Explained {
         name: id.name.to_string(),
