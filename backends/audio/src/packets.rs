@@ -181,6 +181,9 @@ fn tables(parameters: &AudioCodecParameters, channels: usize) -> Result<u64, Sou
     }
     let headers = parameters.extra_data.as_deref().unwrap_or_default();
     let format = Format::Ogg;
+    if channels > vorbis::MOST_CHANNELS {
+        return Err(SoundError::Unsupported { format, what: format!("{channels} channels") });
+    }
     let bytes = vorbis::most_bytes(headers, channels).map_err(|problem| SoundError::Broken {
         format,
         at: 0,

@@ -6,6 +6,9 @@ use symphonia::core::io::{BitReaderRtl, ReadBitsRtl};
 /// Most bytes of tables. Those of the usual encoders take less than a quarter of it.
 pub(crate) const MOST: u64 = 64 << 20;
 
+/// Most channels of a stream. Where more are coupled, the decoder makes other samples of them than libvorbis does.
+pub(crate) const MOST_CHANNELS: usize = 2;
+
 /// Bytes of the first header, behind which the third one follows.
 const IDENTIFICATION: usize = 30;
 /// Where the first header has the exponents of the lengths of blocks.
@@ -289,6 +292,19 @@ mod tests {
             assert!(broken.unwrap().to_string().contains("broken after 0 samples"));
             assert!(memory.bytes_max < counted + (1 << 20), "{} {counted}", memory.bytes_max);
             assert!(counted < 4 * memory.bytes_max + (1 << 20), "{} {counted}", memory.bytes_max);
+        }
+    }
+
+    #[test]
+    fn more_channels_than_are_decoded_right_are_refused() {
+        let mut headers = headers(&[(1, 1)]);
+        headers[b"\x01vorbis\0\0\0\0".len()] = 3;
+        for error in [
+            inspect(&stream(&headers), &Limits::default()).unwrap_err(),
+            decode(&stream(&headers), &Limits::default()).unwrap_err(),
+        ] {
+            let expected = "the sound is Ogg Vorbis with 3 channels, which is not read";
+            assert_eq!(error.to_string(), expected);
         }
     }
 
