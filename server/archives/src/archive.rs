@@ -1,9 +1,11 @@
 //! An archive that is open, and what can be wrong with it.
 
 use std::{
+    cell::Cell,
     fs::File,
     io::{self, BufReader, Read, Seek},
-    path::{Path, PathBuf},
+    path::PathBuf,
+    rc::Rc,
 };
 
 use crate::zstd::{Frames, ZSTD};
@@ -58,19 +60,20 @@ pub(crate) const MOST_FILES: usize = 100_000;
 /// Most directories around a file, and itself.
 pub(crate) const MOST_PARTS: usize = 64;
 
+/// Most bytes of names and remarks before a file. They are held; what compresses well may have any number of them.
+const MOST_TOLD: u64 = 1 << 20;
+
 /// How a file begins that is compressed by gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Reads an archive, inflated where it begins as gzip or zstd do. Blocking.
+/// Calls `each` with every entry of an archive, inflated where it begins as gzip or zstd do. Blocking.
 ///
 /// # Errors
-/// Those of the file system.
-pub fn open(path: &Path) -> io::Result<tar::Archive<Box<dyn Read>>> {
-    read(File::open(path)?)
-}
-
-/// The same of a file that is open, from its beginning.
-pub(crate) fn read(mut file: File) -> io::Result<tar::Archive<Box<dyn Read>>> {
+/// Those of the file system, of the archive, and of `each`.
+pub fn read<E: From<io::Error>>(
+    mut file: File,
+    mut each: impl FnMut(&mut Entry<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     file.rewind()?;
     let mut beginning = Vec::new();
     file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut beginning)?;
@@ -81,5 +84,36 @@ pub(crate) fn read(mut file: File) -> io::Result<tar::Archive<Box<dyn Read>>> {
         it if it == ZSTD => Box::new(Frames::new(BufReader::new(file))),
         _ => Box::new(BufReader::new(file)),
     };
-    Ok(tar::Archive::new(from))
+    let left = Rc::new(Cell::new(MOST_TOLD));
+    let mut archive = tar::Archive::new(Bounded { from, left: left.clone() });
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        left.set(u64::MAX);
+        each(&mut entry)?;
+        io::copy(&mut entry, &mut io::sink())?;
+        left.set(MOST_TOLD);
+    }
+    Ok(())
+}
+
+/// An entry of an archive.
+pub type Entry<'a> = tar::Entry<'a, Bounded>;
+
+/// A source that gives so many bytes and no more.
+pub struct Bounded {
+    from: Box<dyn Read>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.left.get() == 0 {
+            let text = format!("more than {MOST_TOLD} bytes are said of one of its files");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        let most = usize::try_from(self.left.get()).unwrap_or(usize::MAX).min(into.len());
+        let read = self.from.read(&mut into[..most])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
+    }
 }

@@ -6,11 +6,14 @@ mod archive;
 mod tree;
 mod zstd;
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+};
 
 use tar::EntryType;
 
-pub use archive::{ArchiveError, ArchiveProblem, open};
+pub use archive::{ArchiveError, ArchiveProblem, Bounded, Entry, read};
 use archive::{MOST_FILES, MOST_PARTS};
 pub use tree::unpack_tree;
 
@@ -35,8 +38,7 @@ pub fn unpack(path: &Path, into: &Path, most_bytes: u64) -> Result<(), ArchiveEr
 fn unpack_into(path: &Path, into: &Path, most_bytes: u64) -> Result<(), ArchiveProblem> {
     fs::create_dir_all(into)?;
     let (mut bytes, mut files) = (0_u64, 0);
-    for entry in open(path)?.entries()? {
-        let mut entry = entry?;
+    read(File::open(path)?, |entry| {
         // What is left out is read past, and counts.
         (bytes, files) = (bytes.saturating_add(entry.size()), files + 1);
         if bytes > most_bytes || files > MOST_FILES {
@@ -50,14 +52,12 @@ fn unpack_into(path: &Path, into: &Path, most_bytes: u64) -> Result<(), ArchiveP
             // It puts nothing outside of the directory.
             entry.unpack_in(into)?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use super::*;
     use flate2::{Compression, write::GzEncoder};
 
@@ -98,6 +98,11 @@ mod tests {
         builder.finish().unwrap();
         let deep = unpack(&archive, &into, MOST_BYTES).unwrap_err().to_string();
         assert!(deep.ends_with("more than 64 directories within each other"), "{deep}");
+        let mut builder = tar::Builder::new(File::create(&archive).unwrap());
+        builder.append_data(&mut header, "n".repeat(2 << 20), &b""[..]).unwrap();
+        builder.finish().unwrap();
+        let told = unpack(&archive, &into, MOST_BYTES).unwrap_err().to_string();
+        assert!(told.contains("more than 1048576 bytes are said of one of its files"), "{told}");
         fs::write(&archive, "no archive").unwrap();
         let none = unpack(&archive, &into, MOST_BYTES).unwrap_err().to_string();
         assert!(none.contains("model.tar.gz"), "{none}");

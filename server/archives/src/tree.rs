@@ -49,8 +49,7 @@ fn unpack(
     fs::create_dir(into)?;
     let (mut bytes, mut entries) = (0_u64, 0_usize);
     let (mut links, mut files) = (Vec::new(), BTreeSet::new());
-    for entry in read(file)?.entries()? {
-        let mut entry = entry?;
+    read(file, |entry| {
         (bytes, entries) = (bytes.saturating_add(entry.size()), entries + 1);
         if bytes > most_bytes || entries > MOST_FILES {
             return Err(ArchiveProblem::LargeTree { most_bytes });
@@ -71,7 +70,7 @@ fn unpack(
                 let mut made = OpenOptions::new();
                 made.write(true).create_new(true).mode(0o600);
                 let mut made = made.open(into.join(&name))?;
-                io::copy(&mut entry, &mut made)?;
+                io::copy(entry, &mut made)?;
                 made.set_permissions(Permissions::from_mode(if may_run { 0o755 } else { 0o644 }))?;
             }
             EntryType::Symlink | EntryType::Link => {
@@ -80,7 +79,8 @@ fn unpack(
             }
             _ => return Err(ArchiveProblem::Special(told)),
         }
-    }
+        Ok(())
+    })?;
     // Hard links first: their targets are files, and no symbolic link is there yet.
     links.sort_by_key(|it| !it.is_hard);
     for Link { name, target, is_hard } in links {

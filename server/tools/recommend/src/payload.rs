@@ -2,7 +2,7 @@
 
 use std::{
     fmt, fs,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -32,6 +32,12 @@ impl PayloadError {
 
     fn bytes(problem: impl fmt::Display) -> PayloadError {
         PayloadError { path: None, problem: problem.to_string() }
+    }
+}
+
+impl From<io::Error> for PayloadError {
+    fn from(error: io::Error) -> PayloadError {
+        PayloadError::bytes(error)
     }
 }
 
@@ -113,16 +119,19 @@ fn bounded(from: impl Read, room: &mut u64) -> Result<Vec<u8>, PayloadError> {
 
 /// The regular files of an archive.
 fn unpack(path: &Path) -> Result<Vec<(String, Vec<u8>)>, PayloadError> {
-    let failed = |it: std::io::Error| PayloadError::at(&path.to_string_lossy(), it);
     let mut room = MOST_BYTES;
     let mut files = Vec::new();
-    for entry in archives::open(path).map_err(failed)?.entries().map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.header().entry_type().is_file() {
-            let name = entry.path().map_err(failed)?.to_string_lossy().into_owned();
-            files.push((name, bounded(entry, &mut room)?));
-        }
-    }
+    let read = |file| {
+        archives::read(file, |entry| {
+            if entry.header().entry_type().is_file() {
+                let name = entry.path()?.to_string_lossy().into_owned();
+                files.push((name, bounded(entry, &mut room)?));
+            }
+            Ok(())
+        })
+    };
+    let read = fs::File::open(path).map_err(PayloadError::from).and_then(read);
+    read.map_err(|it| PayloadError::at(&path.to_string_lossy(), it.problem))?;
     Ok(files)
 }
 
