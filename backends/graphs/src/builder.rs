@@ -7,10 +7,10 @@ use std::{
 
 use crate::{
     error::GraphError,
-    late::{Form, Late, Layout},
+    late::{Form, Late, Layout, Out},
     onnx::{Attribute, Dim, ElementType, Graph, MICROSOFT, Node, Tensor, ValueInfo},
     place::{Plain, TensorLocation},
-    precision::Precision,
+    precision::{Ends, Precision},
     weights::Weights,
 };
 
@@ -25,11 +25,13 @@ impl Value {
     }
 }
 
-/// Rows of codes, and the scale of each.
+/// Rows of codes. A number is its row's scale times the distance of its code from the middle, and its row's
+/// shift, if rows have one.
 #[derive(Debug, Clone)]
 pub(crate) struct Codes {
     pub(crate) codes: Value,
     pub(crate) scales: Value,
+    pub(crate) shifts: Option<Value>,
 }
 
 /// A graph while it is made.
@@ -43,7 +45,7 @@ pub(crate) struct Builder {
     /// What has no bytes yet.
     late: Vec<Late>,
     /// What is quantised already, by what it was made of.
-    codes: BTreeMap<Value, Codes>,
+    codes: BTreeMap<(Value, Ends), Codes>,
 }
 
 impl Builder {
@@ -107,38 +109,35 @@ impl Builder {
         }
     }
 
-    /// Codes of 8 bits for the weight of that name and shape, and scales of its rows. Until they are made, they stand
-    /// where the weight lies.
-    pub(crate) fn quantised(
+    /// Tensors of codes for the weight of that name and shape. Until they are made, they stand where the weight lies.
+    pub(crate) fn quantised<const N: usize>(
         &mut self,
         name: &str,
         dims: [usize; 2],
-        layout: Layout,
-    ) -> Result<[Value; 2], GraphError> {
+        (layout, outs): (Layout, [Out; N]),
+    ) -> Result<[Value; N], GraphError> {
         let weight = self.weights.take(name, &dims)?.clone();
-        let outs = layout.outs(name, dims);
-        let values = [0, 1].map(|at| Value(outs[at].name.clone()));
-        if self.late.iter().any(|it| it.makes(&outs[0].name)) {
+        let values = std::array::from_fn(|at| Value(outs[at].name.clone()));
+        if self.late.iter().any(|late| outs.iter().any(|it| late.makes(&it.name))) {
             return Ok(values);
         }
-        for (out, element) in outs.iter().zip([ElementType::Int8, ElementType::Float]) {
-            let length = out.elements() * element.size() as u64;
-            let place = TensorLocation { length, ..weight.place.clone() };
-            self.graph.initializer.push(Tensor::outside(&out.name, element, &out.dims, &place));
+        for out in &outs {
+            let place = TensorLocation { length: out.bytes(), ..weight.place.clone() };
+            let tensor = Tensor::outside(&out.name, out.element, &out.dims, &place);
+            self.graph.initializer.push(tensor);
         }
-        let [codes, scales] = outs;
-        self.late.push(Late { weight, form: Form::Codes { layout, codes, scales } });
+        self.late.push(Late { weight, form: Form::Codes { layout, outs: outs.into() } });
         Ok(values)
     }
 
     /// What was made of that value, if something was.
-    pub(crate) fn codes_of(&self, x: &Value) -> Option<Codes> {
-        self.codes.get(x).cloned()
+    pub(crate) fn codes_of(&self, x: &Value, ends: Ends) -> Option<Codes> {
+        self.codes.get(&(x.clone(), ends)).cloned()
     }
 
     /// Keeps what was made of that value: several matrices are multiplied with one.
-    pub(crate) fn keep_codes(&mut self, x: &Value, codes: Codes) -> Codes {
-        self.codes.insert(x.clone(), codes.clone());
+    pub(crate) fn keep_codes(&mut self, x: &Value, ends: Ends, codes: Codes) -> Codes {
+        self.codes.insert((x.clone(), ends), codes.clone());
         codes
     }
 

@@ -21,8 +21,8 @@ pub(crate) struct Late {
 pub(crate) enum Form {
     /// The tensor of that name, as it lies in its file.
     AsItLies(String),
-    /// Codes of 8 bits, and a scale for each row of the weight.
-    Codes { layout: Layout, codes: Out, scales: Out },
+    /// Codes of 8 bits, a scale for each row of the weight, and whatever else these tensors are, in this order.
+    Codes { layout: Layout, outs: Vec<Out> },
 }
 
 /// How codes stand.
@@ -34,31 +34,41 @@ pub(crate) enum Layout {
     Table,
 }
 
-impl Layout {
-    /// The names and shapes of codes and scales of a weight. One weight may be both.
-    pub(crate) fn outs(self, name: &str, [rows, size]: [usize; 2]) -> [Out; 2] {
-        let (end, codes, scales) = match self {
-            Layout::Matrix => ("matrix", vec![size, rows], vec![rows]),
-            Layout::Table => ("table", vec![rows, size], vec![rows, 1]),
-        };
-        [("codes", codes), ("scales", scales)].map(|(what, dims)| Out {
-            name: format!("{name}.{end}.{what}"),
-            dims: dims.into_iter().map(|it| it as i64).collect(),
-        })
-    }
+/// Codes, scales and sums of a weight as a matrix. A sum is that of the numbers that the codes of a row stand for.
+pub(crate) fn matrix(name: &str, [rows, size]: [usize; 2]) -> [Out; 3] {
+    let out = |what, element, dims| Out::new(format!("{name}.matrix.{what}"), element, dims);
+    [
+        out("codes", ElementType::Int8, vec![size, rows]),
+        out("scales", ElementType::Float, vec![rows]),
+        out("sums", ElementType::Float, vec![1, rows]),
+    ]
+}
+
+/// Codes and scales of a weight as a table. One weight may be both.
+pub(crate) fn table(name: &str, [rows, size]: [usize; 2]) -> [Out; 2] {
+    let out = |what, element, dims| Out::new(format!("{name}.table.{what}"), element, dims);
+    [
+        out("codes", ElementType::Int8, vec![rows, size]),
+        out("scales", ElementType::Float, vec![rows, 1]),
+    ]
 }
 
 /// A tensor that is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Out {
     pub(crate) name: String,
+    pub(crate) element: ElementType,
     pub(crate) dims: Vec<i64>,
 }
 
 impl Out {
-    /// How many numbers it has.
-    pub(crate) fn elements(&self) -> u64 {
-        self.dims.iter().map(|it| *it as u64).product()
+    fn new(name: String, element: ElementType, dims: Vec<usize>) -> Out {
+        Out { name, element, dims: dims.into_iter().map(|it| it as i64).collect() }
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.dims.iter().map(|it| *it as u64).product::<u64>() * self.element.size() as u64
     }
 }
 
@@ -70,7 +80,7 @@ impl Late {
     pub(crate) fn makes(&self, name: &str) -> bool {
         match &self.form {
             Form::AsItLies(own) => own == name,
-            Form::Codes { codes, scales, .. } => codes.name == name || scales.name == name,
+            Form::Codes { outs, .. } => outs.iter().any(|it| it.name == name),
         }
     }
 
@@ -78,7 +88,7 @@ impl Late {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.form {
             Form::AsItLies(_) => self.weight.place.length,
-            Form::Codes { codes, scales, .. } => codes.elements() + 4 * scales.elements(),
+            Form::Codes { outs, .. } => outs.iter().map(Out::bytes).sum(),
         }
     }
 
@@ -90,12 +100,12 @@ impl Late {
         let Late { weight, form } = self;
         let place = &weight.place;
         let dims: Vec<i64> = weight.dims.iter().map(|it| *it as i64).collect();
-        let (layout, codes, scales) = match form {
+        let (layout, outs) = match form {
             Form::AsItLies(name) => {
                 let bytes = place.bytes(folder)?;
                 return Ok(vec![Tensor::inside(name, weight.element, &dims, bytes)]);
             }
-            Form::Codes { layout, codes, scales } => (*layout, codes, scales),
+            Form::Codes { layout, outs } => (*layout, outs),
         };
         let failed = |it: std::io::Error| GraphError::file(&place.file, it.to_string());
         let file = backend::open_file(&folder.join(&place.file)).map_err(failed)?;
@@ -114,12 +124,13 @@ impl Late {
             to_floats(weight.element, read, &mut floats);
             made.add(first, &floats);
         }
-        let Made { codes: bytes, scales: found, .. } = made;
-        let found = found.iter().flat_map(|it| it.to_le_bytes()).collect();
-        Ok(vec![
-            Tensor::inside(&codes.name, ElementType::Int8, &codes.dims, bytes),
-            Tensor::inside(&scales.name, ElementType::Float, &scales.dims, found),
-        ])
+        let Made { codes, scales, sums, .. } = made;
+        let bytes_of =
+            |it: Vec<f32>| it.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<u8>>();
+        let contents = [codes, bytes_of(scales), bytes_of(sums)];
+        let tensor =
+            |(out, bytes): (&Out, _)| Tensor::inside(&out.name, out.element, &out.dims, bytes);
+        Ok(outs.iter().zip(contents).map(tensor).collect())
     }
 }
 
@@ -127,6 +138,7 @@ impl Late {
 struct Made {
     codes: Vec<u8>,
     scales: Vec<f32>,
+    sums: Vec<f32>,
     count: usize,
     size: usize,
     layout: Layout,
@@ -137,7 +149,8 @@ struct Made {
 impl Made {
     fn new(count: usize, size: usize, layout: Layout) -> Made {
         let (codes, block) = (vec![0; count * size], vec![0; ROWS * size]);
-        Made { codes, scales: vec![0.0; count], count, size, layout, block }
+        let [scales, sums] = [vec![0.0; count], vec![0.0; count]];
+        Made { codes, scales, sums, count, size, layout, block }
     }
 
     /// Rows from the one of that number on.
@@ -147,9 +160,12 @@ impl Made {
         }
         let most = most_of_codes();
         let rows = floats.chunks_exact(self.size);
-        let scales = self.scales.iter_mut().skip(first);
-        for ((row, block), scale) in rows.zip(self.block.chunks_exact_mut(self.size)).zip(scales) {
+        let found = self.scales.iter_mut().zip(&mut self.sums).skip(first);
+        for ((row, block), (scale, sum)) in
+            rows.zip(self.block.chunks_exact_mut(self.size)).zip(found)
+        {
             *scale = quantise(row, most, block);
+            *sum = *scale * block.iter().map(|it| i32::from(*it)).sum::<i32>() as f32;
         }
         let rows = floats.len() / self.size;
         if self.layout == Layout::Table {
@@ -243,6 +259,10 @@ mod tests {
         };
         let (matrix, table) = (made(Layout::Matrix), made(Layout::Table));
         assert_eq!(matrix.scales, table.scales);
+        assert_eq!(matrix.sums[count - 1], {
+            let codes = table.codes[(count - 1) * 3..].iter();
+            codes.map(|it| f32::from(it.cast_signed())).sum::<f32>() * table.scales[count - 1]
+        });
         for row in 0..count {
             for at in 0..3 {
                 let code = table.codes[row * 3 + at];

@@ -28,3 +28,21 @@ impl Precision {
         Precision::ALL.into_iter().find(|it| it.name() == name)
     }
 }
+
+/// What the codes of a row lie between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ends {
+    /// The largest number of the row, and the same below zero. The middle is 0.
+    Alike,
+    /// The least number of the row and its largest: steps are smaller, since most rows reach farther to one side, but
+    /// each output must be shifted.
+    Own,
+}
+
+impl Ends {
+    /// For a product of so many inputs and outputs. The values of attention and what makes a layer narrow again lose
+    /// most to large steps; to shift the many outputs of what makes it wide would cost most.
+    pub(crate) fn of([from, to]: [usize; 2]) -> Ends {
+        if to <= 3 * from { Ends::Own } else { Ends::Alike }
+    }
+}
