@@ -203,6 +203,16 @@ impl<'a> Config<'a> {
         }
     }
 
+    /// What stands for the class whose weights these are, by the end of its name.
+    ///
+    /// # Errors
+    /// Where the class is none of these.
+    pub(crate) fn of_class<T: Copy>(self, known: &[(&str, T)]) -> Result<T, GraphError> {
+        let class = self.architecture()?;
+        let found = known.iter().find(|(end, _)| class.ends_with(end));
+        found.map(|it| it.1).ok_or_else(|| self.no_class(known.iter().map(|it| it.0)))
+    }
+
     /// The class whose weights these are: the first of `architectures`.
     pub(crate) fn architecture(self) -> Result<&'a str, GraphError> {
         let first = self.get("architectures").and_then(|it| it.get(0)).and_then(Value::as_str);

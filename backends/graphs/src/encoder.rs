@@ -167,7 +167,7 @@ pub(crate) fn add(
         vocabulary: config.size("vocab_size", defaults.vocabulary)?,
         activation: config.word(keys.activation, defaults.activation)?,
     };
-    let head = EncoderHead::of(config, family.heads)?;
+    let head = config.of_class(family.heads)?;
     let (x, tokens) = encoder.states(graph)?;
     let body = Body {
         config,

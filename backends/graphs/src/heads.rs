@@ -51,19 +51,6 @@ pub(crate) struct Body<'a> {
 }
 
 impl EncoderHead {
-    /// The head that the class of these weights has; `heads` are those of the family.
-    ///
-    /// # Errors
-    /// Where the class is none of these.
-    pub(crate) fn of(
-        config: Config<'_>,
-        heads: &[(&'static str, EncoderHead)],
-    ) -> Result<EncoderHead, GraphError> {
-        let class = config.architecture()?;
-        let known = heads.iter().find(|(end, _)| class.ends_with(end));
-        known.map(|it| it.1).ok_or_else(|| config.no_class(heads.iter().map(|it| it.0)))
-    }
-
     /// The head over hidden states, and the outputs of the model.
     ///
     /// # Errors

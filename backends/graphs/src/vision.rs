@@ -45,9 +45,7 @@ pub(crate) fn add(
     graph: &mut Builder,
     config: Config<'_>,
 ) -> Result<(), GraphError> {
-    let class = config.architecture()?;
-    let head = family.heads.iter().find(|(end, _)| class.ends_with(end));
-    let (_, head) = head.ok_or_else(|| config.no_class(family.heads.iter().map(|it| it.0)))?;
+    let head = config.of_class(family.heads)?;
     config.must_be_on("qkv_bias")?;
     let sizes = Sizes::of(config, &KEYS, [768, 12, 3072], 1e-12)?;
     let bare = format!("{}.weight", PATCHES);

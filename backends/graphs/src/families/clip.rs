@@ -41,11 +41,8 @@ enum Part {
 }
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
-    let class = config.architecture()?;
-    let part = HEADS.iter().find(|(end, _)| class.ends_with(end));
-    let (_, part) = part.ok_or_else(|| config.no_class(HEADS.iter().map(|it| it.0)))?;
     let width = config.size("projection_dim", 512)?;
-    match part {
+    match config.of_class(&HEADS)? {
         Part::Text => {
             let (embeds, states, hidden) = text(graph, config, (ROWS, width))?;
             graph.output("text_embeds", &embeds, &[ROWS, Dim::Fixed(width)]);

@@ -90,7 +90,7 @@ struct Relative {
 }
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
-    let head = EncoderHead::of(config, HEADS)?;
+    let head = config.of_class(HEADS)?;
     config.must_be_on("legacy")?;
     let sizes = Sizes::of(config, &KEYS, [1536, 24, 6144], 1e-7)?;
     let hidden = sizes.hidden;

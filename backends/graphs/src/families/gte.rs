@@ -53,7 +53,7 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
         true => ["new.", "new.pooler.dense"],
         false => ["gte.", "gte.pooler.dense"],
     };
-    let head = EncoderHead::of(config, &heads(pooler))?;
+    let head = config.of_class(&heads(pooler))?;
     config.must_be("position_embedding_type", "rope")?;
     config.must_be("layer_norm_type", "layer_norm")?;
     config.must_be_off("logn_attention_scale")?;

@@ -58,9 +58,7 @@ struct Model<'a> {
 }
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
-    let class = config.architecture()?;
-    let head = HEADS.iter().find(|(end, _)| class.ends_with(end));
-    let (_, head) = head.ok_or_else(|| config.no_class(HEADS.iter().map(|it| it.0)))?;
+    let head = config.of_class(HEADS)?;
     config.must_be_nothing("rope_scaling")?;
     let sizes = Sizes::of(config, &KEYS, [768, 12, 1152], 0.0)?;
     let model = Model {
@@ -71,7 +69,7 @@ fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
         norm_bias: Bias::of(config, "norm_bias", Bias::Without)?,
     };
     let (x, tokens) = model.states(graph)?;
-    graph.in_floats(|graph| model.add_head(graph, *head, &x, &tokens))
+    graph.in_floats(|graph| model.add_head(graph, head, &x, &tokens))
 }
 
 impl Model<'_> {

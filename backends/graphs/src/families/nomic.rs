@@ -61,7 +61,7 @@ const OLD_KEYS: Keys = Keys {
 };
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
-    let head = EncoderHead::of(config, HEADS)?;
+    let head = config.of_class(HEADS)?;
     let is_old = config.has(OLD_KEYS.hidden);
     let keys = if is_old { OLD_KEYS } else { KEYS };
     config.must_be_nothing("num_experts")?;

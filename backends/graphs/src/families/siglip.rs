@@ -48,10 +48,7 @@ const ACTIVATION: &str = "gelu_pytorch_tanh";
 const HAS_HEAD: &str = "vision_use_head";
 
 fn add(graph: &mut Builder, config: Config<'_>) -> Result<(), GraphError> {
-    let class = config.architecture()?;
-    let part = HEADS.iter().find(|(end, _)| class.ends_with(end));
-    let (_, part) = part.ok_or_else(|| config.no_class(HEADS.iter().map(|it| it.0)))?;
-    match part {
+    match config.of_class(&HEADS)? {
         Part::Text => {
             let text = Text::add(graph, config, ROWS)?;
             graph.output(
