@@ -1,7 +1,11 @@
 //! Inference by Triton's generate extension.
 
 use bytes::Bytes;
-use hyper::body::Incoming;
+use hyper::{
+    Response,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue},
+};
 
 use formats::{
     EncodedReply,
@@ -12,6 +16,7 @@ use frontend::{
     http::{
         address::ModelPath,
         answer::{Answer, find},
+        body::Segments,
         in_parts::{Form, error_event, inference_in_parts, inference_of_one_part},
         inference::{HttpCodec, inference, of_request},
         parts::Parts,
@@ -61,6 +66,15 @@ async fn answer(
         }
     }
 }
+
+/// What a model itself fails with is an event, as Triton has it, also where it takes the place of the first response.
+pub fn as_event(failed: Response<Segments>, error: &Error) -> Response<Segments> {
+    let (mut head, _) = failed.into_parts();
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+    Response::from_parts(head, error_event(error).into())
+}
+
+const EVENTS: &str = "text/event-stream; charset=utf-8";
 
 /// Of a decoupled model that gave another number of responses.
 const NOT_ONE: &str = "generate expects model to produce exactly 1 response, use generate stream for model that \

@@ -61,10 +61,16 @@ impl Protocol for KServe {
     fn failure(
         &self,
         _: &Service,
-        _: Option<&Operation<'_>>,
+        operation: Option<&Operation<'_>>,
         failed: &Failed<'_>,
     ) -> Response<Segments> {
-        respond::error(failed.error, failed.id, ErrorForm::Plain)
+        let response = respond::error(failed.error, failed.id, ErrorForm::Plain);
+        match (operation, failed.error) {
+            (Some(Operation::GenerateStream(_)), error @ Error::Backend(_)) => {
+                generate::as_event(response, error)
+            }
+            _ => response,
+        }
     }
 }
 
