@@ -190,6 +190,12 @@ fn lines_of_a_long_batch_come_as_its_runs_end_in_their_order() {
     let stats = server.get("/v2/models/m/stats").json()["model_stats"][0].clone();
     assert_eq!(stats["inference_stats"]["success"]["count"], json!(2));
     assert_eq!(stats["inference_count"], json!(2002));
+    // An object for each row, as AWS's algorithms answer.
+    let body: String = (0..1001).map(|it| format!("{{\"features\":[{it}]}}\n")).collect();
+    let whole = client.post("/invocations", &[LINES[0]], &body).expect(200).text().to_owned();
+    let reply = client.post("/invocations", &LINES, &body).expect(200);
+    assert_eq!(reply.header("transfer-encoding"), Some("chunked"));
+    assert!(whole.lines().count() == 1001 && reply.text() == whole, "{whole}");
     // What fits one run is one part, and has a length.
     let short = client.post("/invocations", &LINES, "[1]\n[2]\n").expect(200);
     assert_eq!((&*short.text(), short.header("content-length")), ("[1.0]\n[2.0]\n", Some("12")));

@@ -172,10 +172,12 @@ impl ReplyFormat {
             | ReplyFormat::HuggingFace(_)
             | ReplyFormat::Rows
             | ReplyFormat::Columns
-            | ReplyFormat::Bare => Some(Joint::Events),
-            ReplyFormat::HuggingFaceLines(..) | ReplyFormat::JsonLines(_) | ReplyFormat::Csv => {
-                Some(Joint::AsTheyAre)
-            }
+            | ReplyFormat::Bare
+            | ReplyFormat::Objects(Media::Json) => Some(Joint::Events),
+            ReplyFormat::HuggingFaceLines(..)
+            | ReplyFormat::JsonLines(_)
+            | ReplyFormat::Csv
+            | ReplyFormat::Objects(Media::JsonLines(_)) => Some(Joint::AsTheyAre),
             ReplyFormat::HuggingFaceCsv
             | ReplyFormat::Npy
             | ReplyFormat::Objects(_)
