@@ -36,8 +36,7 @@ use crate::{
     },
     repository::{
         inspect,
-        local::{FoundModel, repository_of},
-        user_script::ScriptPart,
+        local::{FoundModel, ScriptPart, repository_of},
     },
     settings::repository::Repository,
 };

@@ -15,7 +15,6 @@ use crate::{
     repository::{
         denied::listing_failed,
         flat::{OF_HUB, left_out, model_files, only_model_file},
-        user_script::ScriptPart,
     },
     settings::repository::ModelsFrom,
 };
@@ -25,6 +24,15 @@ use steps::is_pipeline;
 
 /// The file of sentence-transformers that names the directories beside it.
 const MODULES: &str = "modules.json";
+
+/// What a model has to do with a script around models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ScriptPart {
+    /// It is the script, and that model is asked where a request names none.
+    Around(String),
+    /// Requests of a hosting platform reach it through that script.
+    Behind(String),
+}
 
 /// A model that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use backend::Backend;
 
 use crate::{
     config::engines::Engines,
-    repository::local::{FoundModel, FoundModels, directory_name, flat, scan_path},
+    repository::local::{FoundModel, FoundModels, ScriptPart, directory_name, flat, scan_path},
     settings::{ModelsFrom, UserScripts},
 };
 
@@ -27,15 +27,6 @@ const LOADS: &str = "model_fn";
 /// The functions that make a script one around models that engines open, as in SageMaker's container of TensorFlow
 /// Serving.
 const HANDLERS: [&str; 2] = ["handler", "input_handler"];
-
-/// What a model has to do with a script around models.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ScriptPart {
-    /// It is the script, and that model is asked where a request names none.
-    Around(String),
-    /// Requests of a hosting platform reach it through that script.
-    Behind(String),
-}
 
 /// What becomes of the script of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,8 +187,8 @@ impl FoundModels {
         self.models.remove(&id)
     }
 
-    /// Puts a script around the models that there are. It asks the one of that name where a request names none, else the
-    /// first.
+    /// Puts a script around the models that there are. Where a request names none, it asks the one of that name, else
+    /// the first.
     pub(crate) fn stand_around(&mut self, script: Option<FoundModel>, default: Option<&str>) {
         let Some(script) = script else { return };
         for model in self.models.values_mut() {

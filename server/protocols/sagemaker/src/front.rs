@@ -39,8 +39,7 @@ pub struct SageMaker {
     pub cpus: NonZeroUsize,
     /// The local SageMaker runtime; `None` where it is off.
     pub facade: Option<Arc<Facade>>,
-    /// The ports of TensorFlow Serving's REST and gRPC, for scripts around models that ask those; `None` where there are
-    /// none that are plain.
+    /// The ports of TensorFlow Serving's REST and gRPC, for scripts that ask those; `None` where none is plain.
     pub model_ports: [Option<u16>; 2],
 }
 

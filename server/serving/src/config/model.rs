@@ -29,8 +29,8 @@ pub const SCRIPT: &str = "muster_script";
 /// the server alone, and clients do not see it.
 pub const AROUND: &str = "muster_around";
 
-/// The parameter in which it is noted that SageMaker's requests reach a model through a script: the name of that one. It
-/// is written by the server alone, and clients do not see it.
+/// The parameter in which it is noted that SageMaker's requests reach a model through a script: the name of that one.
+/// It is written by the server alone, and clients do not see it.
 pub const BEHIND: &str = "muster_behind";
 
 /// The parameter in which code that runs a model says that NaN is a value that is missing to it. It is written by that

@@ -10,8 +10,8 @@ use std::{
 use crate::{
     load::{load_error::LoadError, loader::Loader},
     repository::{
-        local::{FoundModel, FoundModels, Names, scan_path},
-        user_script::{self, Fate, ScriptPart},
+        local::{FoundModel, FoundModels, Names, ScriptPart, scan_path},
+        user_script::{self, Fate},
     },
 };
 use inference::error::Error;
