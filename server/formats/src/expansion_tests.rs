@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::{
     kserve_v2::{self, generate},
-    samples::{bodies::*, model, within_grant},
+    samples::{PEAK, bodies::*, model, within_grant},
     tfs,
 };
 
@@ -32,24 +32,26 @@ fn kserve_v2() {
             for body in bodies {
                 let name = format!("{dtype} {length} {:.60}", body);
                 let body = Bytes::from(body);
-                within_grant(LOOSE, &name, |grant| {
+                within_grant(PEAK, LOOSE, &name, |grant| {
                     kserve_v2::decode(&signature, None, body.clone(), grant)
                 });
-                within_grant(LOOSE, &name, |grant| generate::decode(&signature, &body, grant));
+                within_grant(PEAK, LOOSE, &name, |grant| {
+                    generate::decode(&signature, &body, grant)
+                });
             }
             for unit in UNITS {
                 let body = repeated("{\"x\":[", unit, "]}", length);
-                within_grant(LOOSE, &body[..20], |grant| {
+                within_grant(PEAK, LOOSE, &body[..20], |grant| {
                     generate::decode(&signature, body.as_bytes(), grant)
                 });
             }
             let body = format!("{{{}}}", keys(length));
-            within_grant(LOOSE, "generate", |grant| {
+            within_grant(PEAK, LOOSE, "generate", |grant| {
                 generate::decode(&signature, body.as_bytes(), grant)
             });
         }
         let raw = Bytes::from(vec![1; 24_000]);
-        within_grant(LOOSE, "raw", |grant| {
+        within_grant(PEAK, LOOSE, "raw", |grant| {
             kserve_v2::decode(&signature, Some(0), raw.clone(), grant)
         });
     }
@@ -71,13 +73,13 @@ fn tensorflow_serving() {
                 {
                     let body = repeated(open, unit, close, length);
                     let name = format!("{length} {:.40}", body);
-                    within_grant(LOOSE, &name, |grant| {
+                    within_grant(PEAK, LOOSE, &name, |grant| {
                         tfs::decode_predict(&signature, body.as_bytes(), grant)
                     });
                 }
             }
             let body = format!("{{{},\"instances\":[0]}}", keys(length));
-            within_grant(LOOSE, "keys", |grant| {
+            within_grant(PEAK, LOOSE, "keys", |grant| {
                 tfs::decode_predict(&signature, body.as_bytes(), grant)
             });
         }
@@ -109,7 +111,7 @@ fn examples_with_a_context() {
                         repeated("{\"examples\":[", "{\"x\":[0,0,0],\"y\":1},", "]}", length),
                     ];
                     for body in bodies {
-                        within_grant(LOOSE, &format!("{length} {body:.60}"), |grant| {
+                        within_grant(PEAK, LOOSE, &format!("{length} {body:.60}"), |grant| {
                             let (method, body) = (tfs::Method::Classify, body.as_bytes());
                             tfs::decode_examples(&signature, method, body, grant)
                         });
@@ -130,12 +132,12 @@ fn an_ordinary_body_takes_no_absurd_room() {
         r#"{{"inputs":[{{"name":"x","shape":[1,150528],"datatype":"FP32","data":[{row}]}}]}}"#
     );
     let own = 150_528 * 4;
-    let bound = within_grant(LOOSE, "v2", |grant| {
+    let bound = within_grant(PEAK, LOOSE, "v2", |grant| {
         kserve_v2::decode(&signature, None, Bytes::from(v2), grant)
     });
     assert!(bound < 6 * own, "{bound}");
     let rows = format!(r#"{{"instances":[[{row}]]}}"#);
-    let bound = within_grant(LOOSE, "rows", |grant| {
+    let bound = within_grant(PEAK, LOOSE, "rows", |grant| {
         tfs::decode_predict(&signature, rows.as_bytes(), grant)
     });
     assert!(bound < 4 * own, "{bound}");

@@ -173,22 +173,26 @@ pub fn golden(path: &str, text: &str) {
 /// Bytes that stand for an error's text, and for what a lone small request takes.
 const SMALL: u64 = 4 << 10;
 
+/// The most bytes that work holds at once, as the allocator of its test counts them.
+pub type Peak = fn(&mut dyn FnMut()) -> u64;
+
+/// As this crate's own tests count them.
+#[cfg(test)]
+pub(crate) const PEAK: Peak = |work| allocation_counter::measure(work).bytes_max;
+
 /// Runs `work`, and fails where that takes more memory than it was granted, and more than an error's text. Of bounds,
 /// those of at most so many `loose` bytes may be rough. Returns what was granted.
 #[track_caller]
-pub fn within_grant<T>(loose: usize, name: &str, work: impl FnOnce(&Grant) -> T) -> usize {
+pub fn within_grant<T>(
+    peak: Peak,
+    loose: usize,
+    name: &str,
+    work: impl FnOnce(&Grant) -> T,
+) -> usize {
     let grant = Grant::all(loose);
-    let mut done = None;
-    let most = allocation_counter::measure(|| done = Some(work(&grant))).bytes_max;
+    let (mut work, mut done) = (Some(work), None);
+    let most = peak(&mut || done = work.take().map(|work| work(&grant)));
     let granted = grant.granted();
     assert!(most <= granted as u64 + SMALL, "{name}: takes {most} bytes, {granted} were granted");
     granted
-}
-
-/// Runs `work`, and fails where that takes more memory than `asked`, and more than an error's text.
-#[track_caller]
-pub fn within<T>(asked: usize, name: &str, work: impl FnOnce() -> T) {
-    let mut done = None;
-    let most = allocation_counter::measure(|| done = Some(work())).bytes_max;
-    assert!(most <= asked as u64 + SMALL, "{name}: takes {most} bytes, {asked} were asked for");
 }

@@ -13,8 +13,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::message::{CallId, Value};
 use crate::{frame::Garbage, launch::Worker, mailbox::HearsEnd};
 
-/// The worker is told of so many parts that were read at once. Each time costs both processes a wake; one that waits with
-/// fewer asks for it.
+/// The worker is told of so many parts that were read at once. Each time costs both processes a wake. One that waits
+/// with fewer asks for it.
 const TOLD_PARTS: u32 = (MOST_PARTS / 2) as u32;
 
 /// What the threads that have to do with a talk share.

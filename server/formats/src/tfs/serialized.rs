@@ -234,7 +234,7 @@ fn delimited(out: &mut Granted<'_, u8>, number: u8, bytes: &[u8]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{grant, within_grant};
+    use crate::samples::{PEAK, grant, within_grant};
 
     fn example(json: &str) -> Result<Vec<u8>, Error> {
         JsonReader::document(json.as_bytes(), grant(), read_example).map(Granted::into_vec)
@@ -261,7 +261,7 @@ mod tests {
     /// Reads the examples in this JSON within what is asked for.
     #[track_caller]
     fn check_memory(json: &str) {
-        within_grant(0, &json[..10], |grant| {
+        within_grant(PEAK, 0, &json[..10], |grant| {
             let mut sharing = Sharing::of(json.len());
             let read =
                 |reader: &mut JsonReader<'_>| read_examples(reader, &[], &mut sharing).map(drop);

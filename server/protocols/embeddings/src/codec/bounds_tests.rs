@@ -10,8 +10,11 @@ use super::{
     tei::{tokens, vertex},
     terms,
 };
-use formats::samples::{self, within_grant};
+use formats::samples::{self, Peak, within_grant};
 use inference::{signature::Signature, task::Task};
+
+/// Bytes that work holds at once.
+const PEAK: Peak = |work| allocation_counter::measure(work).bytes_max;
 
 #[test]
 fn no_body_takes_more_memory_than_is_asked_for() {
@@ -25,7 +28,7 @@ fn no_body_takes_more_memory_than_is_asked_for() {
         format!(r#"{{"inputs":"a","parameters":{{"x":[{digits}]}}}}"#),
         format!(r#"{{"inputs":"{digits}","truncation_direction":"{digits}"}}"#),
     ] {
-        within_grant(0, "hub", |grant| {
+        within_grant(PEAK, 0, "hub", |grant| {
             hub::decode(&signature, None, terms.clone(), body.as_bytes(), grant)
         });
     }
@@ -34,13 +37,13 @@ fn no_body_takes_more_memory_than_is_asked_for() {
         format!(r#"{{"input":[{ids}1]}}"#),
         format!(r#"{{{keys},"input":["{digits}","{digits}"]}}"#),
     ] {
-        within_grant(0, "embeddings", |grant| {
+        within_grant(PEAK, 0, "embeddings", |grant| {
             openai::decode(&signature, terms.clone(), body.as_bytes(), grant)
         });
     }
     for body in [format!(r#"{{"instances":[{ids}1]}}"#), format!("{{{keys}}}")] {
         let body = Bytes::from(body);
-        within_grant(0, "instances", |grant| vertex::instances(&body, grant));
+        within_grant(PEAK, 0, "instances", |grant| vertex::instances(&body, grant));
     }
     let (ones, empty) = ("[1],".repeat(20_000), "\"\",".repeat(20_000));
     let escapes = "\\u00e9".repeat(10_000);
@@ -53,8 +56,8 @@ fn no_body_takes_more_memory_than_is_asked_for() {
     ] {
         for most in [4, 1 << 20] {
             let body = body.as_bytes();
-            within_grant(0, "tokenize", |grant| tokens::read_tokenize(body, most, grant));
-            within_grant(0, "decode", |grant| tokens::read_decode(body, most, grant));
+            within_grant(PEAK, 0, "tokenize", |grant| tokens::read_tokenize(body, most, grant));
+            within_grant(PEAK, 0, "decode", |grant| tokens::read_decode(body, most, grant));
         }
     }
 }

@@ -17,10 +17,13 @@ use formats::{
         self,
         record::{Float32Tensor, Int32Tensor, Record, Value, value},
     },
-    samples::{bodies::*, model, only, within_grant},
+    samples::{Peak, bodies::*, model, only, within_grant},
     tfs::{Form, Results},
 };
 use inference::{error::Error, grant::Grant, signature::Signature};
+
+/// Bytes that work holds at once.
+const PEAK: Peak = |work| allocation_counter::measure(work).bytes_max;
 
 /// Decodes under every option that picks another decoder.
 #[track_caller]
@@ -39,7 +42,7 @@ fn invoke(signature: &Signature, content_type: Option<&str>, body: impl Into<Byt
         let options = Options { dialect, largest_body: Some(1 << 30), ..Options::default() };
         let invocation = Invocation::read(content_type, None, None).unwrap();
         let name = format!("{content_type:?} {dialect:?} {:?}", &body[..body.len().min(60)]);
-        within_grant(LOOSE, &name, |grant| {
+        within_grant(PEAK, LOOSE, &name, |grant| {
             invocations::decode(signature, &invocation, &options, body.clone(), grant)
         });
     }
@@ -165,7 +168,7 @@ fn delimited_text_and_libsvm() {
             let header: Vec<String> = (0..length / 6).map(|it| format!("c{it}")).collect();
             let header = format!("{}\n{}", header.join(","), vec!["0"; length / 6].join(","));
             invoke(&signature, Some("text/csv"), header.clone());
-            within_grant(LOOSE, "table", |grant| {
+            within_grant(PEAK, LOOSE, "table", |grant| {
                 csv::decode_table(&signature, header.as_bytes(), grant)
             });
             for body in [
@@ -333,7 +336,7 @@ fn an_ordinary_body_takes_no_absurd_room() {
     let rows = format!(r#"{{"instances":[[{row}]]}}"#);
     let granted = |content_type: &str, body: Bytes| {
         let invocation = Invocation::read(Some(content_type), None, None).unwrap();
-        within_grant(LOOSE, content_type, |grant| {
+        within_grant(PEAK, LOOSE, content_type, |grant| {
             invocations::decode(&signature, &invocation, &Options::default(), body, grant)
         })
     };
