@@ -140,7 +140,7 @@ fn each_model_of_an_endpoint_has_its_own_script() {
     let python = format!("--python={}", python.display());
     let add = |it: Repository, (key, model, sign): (&str, &str, &str)| {
         it.copy(&format!("{key}/1"), &format!("{FIXTURES}/{model}/1"))
-            .file(&format!("{key}/code/inference.py"), &PAIR.replace('|', sign))
+            .file(&format!("{key}/code/inference.py"), PAIR.replace('|', sign))
     };
     let models = [("a", "half_plus_two", "|"), ("b", "half_plus_three", ";")];
     let repository = models.into_iter().fold(Repository::new(), add);

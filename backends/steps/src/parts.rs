@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     error::RowError,
-    folder::{Config, TokenizerConfig},
+    folder::{Config, Link, TokenizerConfig},
+    head::embed::truncated,
     signature::{Inputs, Outputs},
     task::{Embedder, Plan, TaskHead},
     text::{Detail, Encode, TextLimits, Tokenizer},
@@ -99,11 +100,13 @@ impl SpecialTokens {
 impl Parts {
     /// Length of the vectors of an embedder, where the folder or the graph says it.
     pub(crate) fn dimensions(&self, embedder: &Embedder) -> Option<usize> {
+        let kept = truncated(&embedder.chain).unwrap_or(usize::MAX);
         if self.outputs.vector.is_some() {
-            return self.outputs.width;
+            return self.outputs.width.map(|it| it.min(kept));
         }
-        let last = embedder.chain.iter().rev().find_map(|it| it.outputs());
+        let last = embedder.chain.iter().rev().find_map(Link::outputs);
         let width = embedder.pooling.width.or(self.outputs.width);
-        last.or(width.map(|it| it.saturating_mul(embedder.pooling.modes.len())))
+        let width = last.or(width.map(|it| it.saturating_mul(embedder.pooling.modes.len())));
+        width.map(|it| it.min(kept))
     }
 }

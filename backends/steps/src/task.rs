@@ -200,10 +200,13 @@ fn embedder(folder: &Folder) -> Result<Embedder, FolderError> {
         pooling.modes =
             modes_named(names).map_err(|it| FolderError::file("pooling", it.to_string()))?;
     }
+    let mut chain = modules.map(|it| it.chain.clone()).unwrap_or_default();
+    // As sentence-transformers: behind all modules, whose normalization is not repeated.
+    chain.extend(folder.sentence.truncate_dim.map(Link::Truncate));
     Ok(Embedder {
         pooling,
         is_pooling_given: given.is_some(),
-        chain: modules.map(|it| it.chain.clone()).unwrap_or_default(),
+        chain,
         similarity: folder.sentence.similarity,
     })
 }

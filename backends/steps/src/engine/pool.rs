@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     folder::{Dense, Link, Pooling, PoolingMode, notes::Notes},
-    head::embed::{PoolWork, from_tokens},
+    head::embed::{PoolWork, from_tokens, truncated},
     outputs::RowOutput,
     parts::tokens_of_prompt,
     reply::Reply,
@@ -27,8 +27,9 @@ pub(super) const PARAMETERS: &[&str] =
     &["mode", "dense", "normalize", "include_prompt", "prompt", "file"];
 
 const TOKENS: &str = "last_hidden_state";
-/// What stands for a normalization among the folders of dense layers.
+/// What stands for a normalization among the folders of dense layers, and for dimensions that are kept.
 const NORMALIZE: &str = "normalize";
+const TRUNCATE: &str = "truncate:";
 
 struct Pool {
     pooling: Pooling,
@@ -53,7 +54,10 @@ pub(super) fn open(settings: &StepSettings<'_>) -> Result<Opened, BackendError> 
         Some(false) => prompt_length(settings)?,
         _ => 0,
     };
-    let last = chain.iter().rev().find_map(Link::outputs);
+    let last = match truncated(&chain) {
+        Some(_) => None,
+        None => chain.iter().rev().find_map(Link::outputs),
+    };
     let spec = spec(
         settings.source,
         &[port(TOKENS, FLOATS, &[None, None, None]), optional(MASK, INTEGERS, &[None, None])],
@@ -68,6 +72,11 @@ fn chain(settings: &StepSettings<'_>) -> Result<Vec<Link>, BackendError> {
     let layer = |name: String| {
         if name == NORMALIZE {
             return Ok(Link::Normalize);
+        }
+        if let Some(most) = name.strip_prefix(TRUNCATE) {
+            let most = most.parse().ok().filter(|it| 0 < *it);
+            let problem = format!("'{name}': expected the number of dimensions that are kept");
+            return most.map(Link::Truncate).ok_or_else(|| settings.wrong("dense", problem));
         }
         let place = files::find(settings, "dense", &name)?;
         let layer = Dense::read(&place.dir, &place.name, &mut Notes::default());

@@ -201,7 +201,7 @@ impl Source<'_> {
         if let TaskHead::Embedder(embedder) = &self.parts.task.head {
             let layers = embedder.chain.iter().filter_map(|it| match it {
                 Link::Dense(layer) => Some(layer.folder.clone()),
-                Link::Normalize => None,
+                Link::Normalize | Link::Truncate(_) => None,
             });
             let layers: Vec<String> = layers.collect();
             // The file that says that these folders are no versions.

@@ -64,7 +64,7 @@ pub enum ExplainedFile {
     /// A file or subfolder, relative to the folder.
     File(String),
     /// Something else.
-    Word(&'static str),
+    Word(String),
 }
 
 /// A port that must be given.

@@ -149,7 +149,8 @@ impl Source<'_> {
         if !inner.is_empty() {
             let word = |it: &Link| match it {
                 Link::Dense(layer) => ExplainedFile::File(layer.folder.clone()),
-                Link::Normalize => ExplainedFile::Word("normalize"),
+                Link::Normalize => ExplainedFile::Word("normalize".to_owned()),
+                Link::Truncate(most) => ExplainedFile::Word(format!("truncate:{most}")),
             };
             parameters.push(("dense", ExplainedValue::Files(inner.iter().map(word).collect())));
         }

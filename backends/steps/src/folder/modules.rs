@@ -33,14 +33,16 @@ pub enum Link {
     Dense(Dense),
     /// Length one.
     Normalize,
+    /// The first dimensions, at most so many.
+    Truncate(usize),
 }
 
 impl Link {
-    /// Length of the vectors it gives; `None` where that is the length of those it takes.
+    /// Length of the vectors it gives; `None` where that depends on those it takes.
     pub(crate) fn outputs(&self) -> Option<usize> {
         match self {
             Link::Dense(layer) => Some(layer.outputs),
-            Link::Normalize => None,
+            Link::Normalize | Link::Truncate(_) => None,
         }
     }
 }

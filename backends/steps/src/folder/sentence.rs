@@ -16,6 +16,8 @@ pub struct Sentence {
     pub default_prompt_name: Option<String>,
     /// How vectors are compared.
     pub similarity: Similarity,
+    /// Dimensions of a vector that are kept, the first ones.
+    pub truncate_dim: Option<usize>,
     /// The class that a cross-encoder of version 5 or later puts behind its logits.
     pub activation: Option<String>,
 }
@@ -51,6 +53,10 @@ impl Sentence {
         notes.read(LIBRARY);
         result.prompts = document.named_texts("prompts")?.unwrap_or_default();
         result.default_prompt_name = document.text("default_prompt_name")?.map(str::to_owned);
+        result.truncate_dim = document.count("truncate_dim")?;
+        if result.truncate_dim == Some(0) {
+            return Err(document.error("truncate_dim", "it is 0, expected at least 1"));
+        }
         result.activation = document.text("activation_fn")?.map(str::to_owned);
         if let Some(name) = document.text("similarity_fn_name")? {
             result.similarity = Similarity::from_name(name).ok_or_else(|| {

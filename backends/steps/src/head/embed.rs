@@ -41,6 +41,7 @@ pub(crate) fn from_tokens(
     for link in inner {
         match link {
             Link::Normalize => normalize(&mut vector),
+            Link::Truncate(most) => vector.truncate(*most),
             Link::Dense(layer) => {
                 let given = vector.len();
                 vector = dense(layer, &vector).ok_or_else(|| {
@@ -62,12 +63,21 @@ pub(crate) fn from_vector(
     chain: &[Link],
     work: PoolWork,
 ) -> Result<Vec<f32>, RowError> {
-    let vector = output.values.to_vec();
+    let mut vector = output.values.to_vec();
+    vector.truncate(truncated(chain).unwrap_or(usize::MAX));
     // The graph has normalized it already, unless something was cut off.
     let was_normalized = matches!(chain.last(), Some(Link::Normalize));
     let is_cut = work.dimensions.is_some_and(|it| it < vector.len());
     let normalize = work.normalize.filter(|_| is_cut || !was_normalized);
     finish(vector, was_normalized && is_cut, PoolWork { normalize, ..work }, output.name)
+}
+
+/// Dimensions that are kept of a vector that has gone through the folder's modules; `None`: all.
+pub(crate) fn truncated(chain: &[Link]) -> Option<usize> {
+    chain.iter().find_map(|it| match it {
+        Link::Truncate(most) => Some(*most),
+        Link::Dense(_) | Link::Normalize => None,
+    })
 }
 
 /// The vectors of the tokens of a row.
@@ -134,6 +144,8 @@ mod tests {
         check(&[Link::Normalize], PoolWork { dimensions: Some(1), ..work }, &[1.0]);
         check(&[], PoolWork { normalize: Some(true), ..work }, &[0.6, 0.8]);
         check(&[Link::Normalize], PoolWork { normalize: Some(false), ..work }, &[3.0, 4.0]);
+        check(&[Link::Normalize, Link::Truncate(1)], work, &[0.6]);
+        check(&[Link::Truncate(3)], work, &[3.0, 4.0]);
     }
 
     #[test]
@@ -141,6 +153,8 @@ mod tests {
         let output = output(&[2], &[0.6, 0.8]);
         let run = |work| from_vector(&output, &[Link::Normalize], work);
         assert_eq!(run(PoolWork::default()).unwrap(), [0.6, 0.8]);
+        let cut = [Link::Normalize, Link::Truncate(1)];
+        assert_eq!(from_vector(&output, &cut, PoolWork::default()).unwrap(), [0.6]);
         let work = PoolWork { dimensions: Some(1), ..PoolWork::default() };
         assert_eq!(run(work).unwrap(), [1.0]);
         let work = PoolWork { dimensions: Some(3), ..PoolWork::default() };

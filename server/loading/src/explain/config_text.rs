@@ -140,7 +140,7 @@ fn words(value: &ExplainedValue, file: impl Fn(&str) -> String) -> String {
         ExplainedValue::Files(words) => {
             let word = |it: &ExplainedFile| match it {
                 ExplainedFile::File(name) => file(name),
-                ExplainedFile::Word(word) => (*word).to_owned(),
+                ExplainedFile::Word(word) => word.clone(),
             };
             words.iter().map(word).collect::<Vec<_>>().join(",")
         }

@@ -238,7 +238,7 @@ mod tests {
             assert_eq!(text, format!("{} {logged}", dir.join(name).display()));
         }
         let text = files_of(&dir.join("README.md"), &told_by_content()).unwrap_err().to_string();
-        assert!(text.ends_with("expected a file that ends in .ubj, .joblib or .py"), "{text}");
+        assert!(text.ends_with("expected a file that ends in .ubj or .joblib"), "{text}");
         fs::write(dir.join("model.safetensors"), b"\x02\0\0\0\0\0\0\0{\"").unwrap();
         let text = files_of(&dir.join("model.safetensors"), &usual()).unwrap_err().to_string();
         assert!(text.contains("; this is a safetensors file"), "{text}");

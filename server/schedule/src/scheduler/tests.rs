@@ -659,7 +659,8 @@ async fn instances_are_added_and_taken_away_while_requests_run() {
     for (expected, answer) in [(1.0, held), (2.0, second), (3.0, third)] {
         assert_eq!(answer.await.unwrap().unwrap(), expected);
     }
-    until(|| scheduler.shared.lock().threads == 1).await;
+    // The last one may have ended, too, where nothing has come for a while.
+    until(|| scheduler.shared.lock().threads <= 1).await;
     let state = scheduler.shared.lock();
     assert!(state.surplus.is_empty() && state.idle.len() == 1);
 }

@@ -57,6 +57,9 @@ struct Answer {
     rows: usize,
 }
 
+/// The id of a request, and its answer.
+type Ran = Result<(Option<Arc<str>>, Answer), Error>;
+
 /// A request on its way: what was checked and what stays of it.
 struct Call<'a> {
     model: &'a Arc<ServedModel>,
@@ -138,7 +141,7 @@ impl Inference {
         model: &'a Arc<ServedModel>,
         found: Option<&'a Resolved>,
         mut request: Box<InferenceRequest>,
-    ) -> BoxFuture<'a, Result<(Option<Arc<str>>, Answer), Error>> {
+    ) -> BoxFuture<'a, Ran> {
         Box::pin(async move {
             if model.streams && request.parts.is_none() {
                 return self.only_part(model, request).await;
@@ -158,7 +161,7 @@ impl Inference {
         found: Option<&Resolved>,
         mut request: Box<InferenceRequest>,
         trace: Option<&Trace>,
-    ) -> Result<(Option<Arc<str>>, Answer), Error> {
+    ) -> Ran {
         let accepted = Instant::now();
         if let Some(trace) = trace {
             trace.accepted(accepted, request.id.as_ref(), &request.inputs);

@@ -14,7 +14,7 @@ use std::{
 use backend::{CallAnswer, MOST_PART_BYTES, PartReceiver, PartSender, parts};
 use tokio::time::Sleep;
 
-use super::{Answer, Inference};
+use super::{Answer, Inference, Ran};
 use crate::{served::ServedModel, validate::present};
 use inference::{
     error::Error,
@@ -25,9 +25,6 @@ use inference::{
 };
 use schedule::{run::refused, work::in_order};
 use telemetry::metrics::{FailureReason, ResponseEnd};
-
-/// The outcome of a request's run.
-type Ran = Result<(Option<Arc<str>>, Answer), Error>;
 
 /// The responses to one request, as its model gives them. Dropped before the last of them, it withdraws the request or
 /// tells the model that nobody waits.
